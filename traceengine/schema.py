@@ -377,6 +377,7 @@ _CRITICAL_PATH = Table(
         _STEP,
         _ns("ts_ns", "Start.", key=True),
         _ns("dur_ns", "Duration, above 0.", key=True),
+        _ns("hidden_ns", "Part of a host segment during which a device operation ran: removing the segment cannot save that part.", key=True),
         _text("resource", "host:PID/TID or device:DEVICE/stream:STREAM; unknown when the capture cannot tell.", key=True),
         _text("cause", "Class id (docs/reference/classes.md).", key=True),
         _text("detail", "What the resource did: the operation, or the kind of gap.", key=True),

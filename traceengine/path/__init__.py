@@ -1,1 +1,1 @@
-"""."""
+"""Critical path of one rank: timelines, steps, waits, the walk."""

@@ -1,0 +1,30 @@
+"""Thresholds of the path, each with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PathParameters:
+    """All in ns unless said otherwise."""
+
+    clock_slack_ns: int = 5_000
+    """Host and device clocks of one capture agree to a few µs: device work that ends this much after a synchronise
+    returned still counts as what it waited for."""
+    inferred_within_ns: int = 5_000
+    """An operation of another stream that ended this shortly before a start is taken for its missing dependency."""
+    inferred_min_gap_ns: int = 10_000
+    """... but only if the launch and the own stream had been ready for longer than a launch takes (5-10 µs)."""
+    device_gap_ns: int = 20_000
+    """A gap on a stream up to this long is the device's own turn-around between operations; a longer one that nothing
+    in the trace explains is unknown."""
+    launch_latency_ns: int = 100_000
+    """From the return of a launch to the start of its operation on an idle device takes 2-50 µs; what takes longer
+    has another reason that the trace does not show."""
+    host_gap_ns: int = 1_000_000
+    """A stretch without any event up to this long is Python and dispatch between operations; a longer one is the
+    thread busy or blocked with something that the capture does not show."""
+    tiny_op_ns: int = 10_000
+    """On a capture without device work, an operator's own stretch below this is dispatch and not arithmetic: an eager
+    operator costs 5-10 µs whatever its size."""

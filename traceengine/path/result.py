@@ -1,0 +1,114 @@
+"""Segments and steps as tables `critical_path` and `step`."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from traceengine.path.steps import Steps
+from traceengine.path.timeline import DeviceOps, IntArray, Timeline
+from traceengine.path.walk import Segment
+from traceengine.schema import table
+
+
+def busy_before(device: DeviceOps, times: IntArray) -> IntArray:
+    """Device time up to each moment in which at least one operation ran (union over all streams and devices)."""
+    if not len(device):
+        return np.zeros(len(times), np.int64)
+    order = np.argsort(device.start, kind="stable")
+    start, end = device.start[order], device.end[order]
+    reach = np.maximum.accumulate(end)
+    floor = np.concatenate([[start[0]], reach[:-1]])
+    added = np.maximum(reach - np.maximum(start, floor), 0)
+    total = np.cumsum(added)
+    index = np.searchsorted(start, times, side="right") - 1
+    inside = np.maximum(index, 0)
+    # What the operations that started by then add in all, minus what of it lies still ahead.
+    ahead = np.maximum(reach[inside] - times, 0)
+    return np.where(index >= 0, total[inside] - ahead, 0)
+
+
+def split_at_steps(segments: Sequence[Segment], steps: Steps) -> list[tuple[int | None, Segment]]:
+    """Give each segment the step in whose wall time it falls; a segment over a boundary is cut there."""
+    bounds = [step.start for step in steps.steps]
+    ends = [step.end for step in steps.steps]
+    result: list[tuple[int | None, Segment]] = []
+    for segment in segments:
+        low = segment.start
+        while low < segment.end:
+            index = bisect_right(bounds, low) - 1
+            inside = index >= 0 and low < ends[index]
+            if inside:
+                high = min(ends[index], segment.end)
+            else:
+                high = min(bounds[index + 1], segment.end) if index + 1 < len(bounds) else segment.end
+            result.append((steps.steps[index].number if inside else None, segment._replace(start=low, end=high)))
+            low = high
+    return result
+
+
+def path_table(timeline: Timeline, steps: Steps, segments: Sequence[Segment]) -> pa.Table:
+    """Table `critical_path` of one rank."""
+    placed = split_at_steps(segments, steps)
+    start = np.array([segment.start for _, segment in placed], dtype=np.int64)
+    end = np.array([segment.end for _, segment in placed], dtype=np.int64)
+    on_host = np.array([segment.stream < 0 for _, segment in placed], dtype=np.bool_)
+    hidden = np.where(on_host, busy_before(timeline.device, end) - busy_before(timeline.device, start), 0)
+    names = timeline.host.name
+    columns = {
+        "rank": [timeline.rank] * len(placed),
+        "seq": range(len(placed)),
+        "step": [step for step, _ in placed],
+        "ts_ns": start,
+        "dur_ns": end - start,
+        "hidden_ns": hidden,
+        "resource": [_resource(timeline, segment) for _, segment in placed],
+        "cause": [segment.cause for _, segment in placed],
+        "detail": [segment.detail for _, segment in placed],
+        "event_id": [segment.event_id if segment.event_id >= 0 else None for _, segment in placed],
+        "scope": [names.text(segment.scope) if segment.scope >= 0 else None for _, segment in placed],
+        "edge": [segment.edge for _, segment in placed],
+        "state": [segment.state for _, segment in placed],
+    }
+    schema = table("critical_path").arrow
+    return pa.Table.from_arrays([pa.array(columns[name], schema.field(name).type) for name in schema.names], schema=schema)
+
+
+def _resource(timeline: Timeline, segment: Segment) -> str:
+    if segment.stream >= 0:
+        return timeline.device.resource(segment.stream)
+    return timeline.threads.resource(segment.thread) if segment.thread >= 0 else "unknown"
+
+
+def step_table(rank: int, steps: Steps) -> pa.Table:
+    """Table `step` of one rank."""
+    rows = [
+        {
+            "rank": rank,
+            "step": step.number,
+            "name": step.name,
+            "ts_ns": step.start,
+            "dur_ns": step.end - step.start,
+            "origin": step.origin,
+            "complete": step.complete,
+            "host_ts_ns": step.host_start,
+            "host_dur_ns": step.host_end - step.host_start,
+            "device_end_ns": step.device_end,
+            "launches": step.launches,
+            "launches_without_device_event": step.launches_without_device_event,
+        }
+        for step in steps.steps
+    ]
+    return pa.Table.from_pylist(rows, schema=table("step").arrow)
+
+
+def check_partition(segments: Sequence[Segment], start: int, end: int) -> bool:
+    """True when the segments fill [start, end] in order without overlap or hole."""
+    if not segments:
+        return start == end
+    joined = all(a.end == b.start for a, b in pairwise(segments))
+    return joined and segments[0].start == start and segments[-1].end == end and all(s.end > s.start for s in segments)

@@ -1,0 +1,432 @@
+"""The walk: from the last thing to finish back to the window's start, always asking what it waited for.
+
+Every move emits the time between the old and the new cursor, so the segments fill the window exactly.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from traceengine.names import Names
+from traceengine.path.parameters import PathParameters
+from traceengine.path.steps import Window
+from traceengine.path.threads import (
+    Ancestry,
+    Occupied,
+    ThreadIntervals,
+    ancestry,
+    by_depth,
+    cause_codes,
+    flatten,
+    inherit_nearest,
+    occupied,
+)
+from traceengine.path.timeline import BoolArray, Codes, IntArray, Timeline
+from traceengine.path.waits import Waits, resolve_waits
+
+COPY_CAUSES = {"h2d": "h2d", "d2h": "d2h", "p2p": "p2p"}
+
+
+class Segment(NamedTuple):
+    """A stretch of the path. `thread` or `stream` is its resource (-1: not that one; both -1: unknown)."""
+
+    start: int
+    end: int
+    thread: int
+    stream: int
+    cause: str
+    detail: str
+    event_id: int
+    scope: int
+    edge: str
+    state: str
+
+
+class Cursor(NamedTuple):
+    """Where the walk stands: on a device operation (`row` >= 0) or on a host thread, at `time`."""
+
+    row: int
+    thread: int
+    time: int
+    edge: str
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything that the walk looks up; derived once per rank."""
+
+    timeline: Timeline
+    intervals: ThreadIntervals
+    occupied: Occupied
+    tree: Ancestry
+    causes: Codes
+    waits: Waits
+    blocked_in: IntArray
+    """By host row: nearest blocking call, itself included, that awaits a device operation; -1 for none."""
+    device_cause: tuple[str, ...]
+    yields: BoolArray
+    """By device row: communication and copies, which are exposed only where nothing computes."""
+    parameters: PathParameters
+
+
+def device_causes(timeline: Timeline, names: Names) -> list[str]:
+    """Cause of each device operation: communication, a copy's direction, else compute."""
+    device = timeline.device
+    meanings = names.causes()
+    result = []
+    for row in range(len(device)):
+        copy = device.copy_kind.text(row)
+        meaning = device.meaning.text(row)
+        if device.kind.text(row) == "memcpy":
+            result.append(COPY_CAUSES.get(copy or "", "compute"))
+        else:
+            result.append("exposed_comm" if meanings.get(meaning or "") == "exposed_comm" else "compute")
+    return result
+
+
+def build_context(timeline: Timeline, names: Names, parameters: PathParameters) -> Context:
+    """Derive the lookups of a rank."""
+    host = timeline.host
+    causes = cause_codes(host.meaning, names)
+    tree = ancestry(host, causes)
+    intervals = flatten(host, len(timeline.threads.pid))
+    waits = resolve_waits(timeline, parameters)
+    rows = np.arange(len(host), dtype=np.int64)
+    levels = by_depth(host.depth)
+    blocked = inherit_nearest(np.where(waits.host_awaits >= 0, rows, -1), host.parent, levels) if len(host) else rows
+    cause = device_causes(timeline, names)
+    yields = np.array([value != "compute" for value in cause], dtype=np.bool_)
+    return Context(timeline, intervals, occupied(intervals, tree), tree, causes, waits, blocked, tuple(cause), yields, parameters)
+
+
+def view(array: IntArray) -> memoryview:
+    """The array as a memoryview: its items are Python integers, which single look-ups need, without a copy."""
+    return np.ascontiguousarray(array).data
+
+
+class _Stretches:
+    """Sorted, merged intervals with a lookup of the parts that overlap a span."""
+
+    def __init__(self, start: IntArray, end: IntArray) -> None:
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+        reach = np.maximum.accumulate(end) if len(end) else end
+        new = np.ones(len(start), np.bool_)
+        new[1:] = start[1:] > reach[:-1]
+        first = np.flatnonzero(new)
+        last = np.append(first[1:], len(start)) - 1 if len(first) else first
+        self._start: list[int] = start[first].tolist()
+        self._end: list[int] = reach[last].tolist()
+
+    def cut(self, low: int, high: int) -> list[tuple[int, int, bool]]:
+        """Parts of [low, high], latest first; True where an interval covers the part."""
+        parts = []
+        index = bisect_left(self._start, high) - 1
+        while high > low:
+            if index < 0 or self._end[index] <= low:
+                parts.append((low, high, False))
+                break
+            if self._end[index] < high:
+                parts.append((self._end[index], high, False))
+                high = self._end[index]
+            bottom = max(self._start[index], low)
+            parts.append((bottom, high, True))
+            high, index = bottom, index - 1
+        return parts
+
+
+class DeviceLookup:
+    """Lookups over the operations of a device by time."""
+
+    def __init__(self, context: Context) -> None:
+        device = context.timeline.device
+        self._start = view(device.start)
+        self._end = view(device.end)
+        self._device_of_stream = device.stream_device.tolist()
+        self._compute: dict[int, list[tuple[memoryview, memoryview]]] = {}
+        compute = ~context.yields & (device.end > device.start)
+        for stream, number in enumerate(self._device_of_stream):
+            rows = np.flatnonzero(compute & (device.stream == stream))
+            if len(rows):
+                self._compute.setdefault(number, []).append((view(rows), view(device.start[rows])))
+        order = np.argsort(device.end, kind="stable")
+        self._by_end = view(order)
+        self._ends = view(device.end[order])
+        self._stream = view(device.stream)
+
+    def computing(self, stream: int, time: int) -> int:
+        """The compute operation of the same device that runs just before `time`, or else ended last; -1 for none."""
+        best, best_end = -1, -1
+        for rows, starts in self._compute.get(self._device_of_stream[stream], ()):
+            index = bisect_left(starts, time) - 1
+            if index >= 0 and self._end[rows[index]] > best_end:
+                best, best_end = rows[index], self._end[rows[index]]
+        return best
+
+    def ended_just_before(self, row: int, time: int, within: int) -> int:
+        """An operation of another stream of the same device that ended in [time - within, time]; -1 for none."""
+        index = bisect_right(self._ends, time) - 1
+        mine = self._stream[row]
+        while index >= 0 and self._ends[index] >= time - within:
+            other = self._by_end[index]
+            if self._stream[other] != mine and self._device_of_stream[self._stream[other]] == self._device_of_stream[mine]:
+                return int(other)
+            index -= 1
+        return -1
+
+
+class Walk:
+    """One walk over one rank. Use `walk`."""
+
+    def __init__(self, context: Context, window: Window) -> None:
+        timeline = context.timeline
+        host, device = timeline.host, timeline.device
+        self._context, self._window, self._parameters = context, window, context.parameters
+        self._host_start, self._host_end = view(host.start), view(host.end)
+        self._host_id, self._host_thread = view(host.event_id), view(host.thread)
+        self._time, self._owner = view(context.intervals.time), view(context.intervals.owner)
+        self._first = context.intervals.first.tolist()
+        self._busy_start, self._busy_end = view(context.occupied.start), view(context.occupied.end)
+        self._busy_first = context.occupied.first.tolist()
+        self._op_start, self._op_end = view(device.start), view(device.end)
+        self._op_stream, self._op_id = view(device.stream), view(device.event_id)
+        self._launch = view(device.launch)
+        self._lookup = DeviceLookup(context)
+        self._segments: list[Segment] = []
+        self._cpu_only = len(device) == 0
+        self._hand_over = [i for i, role in enumerate(timeline.threads.role) if role == "autograd" or i == window.thread]
+        self._copy_of_call = self._copies()
+        background = host.meaning.isin({"comm_range"}) & ~np.isin(host.thread, np.array(self._hand_over, dtype=np.int64))
+        self._communication = _Stretches(host.start[background], host.end[background])
+        held = context.timeline.overheads
+        self._held = {
+            cause: _Stretches(held.start[rows], held.end[rows])
+            for cause, rows in _overhead_rows(held.meaning, context).items()
+            if rows.any()
+        }
+
+    def _copies(self) -> dict[int, str]:
+        device = self._context.timeline.device
+        rows = np.flatnonzero(device.kind.isin({"memcpy"}) & (device.launch >= 0))
+        return {int(device.launch[row]): self._context.device_cause[row] for row in rows}
+
+    def run(self) -> list[Segment]:
+        """Segments from the window's start to its end."""
+        window = self._window
+        cursor = Cursor(window.last_device_row, window.thread, window.end, "end")
+        while cursor.time > window.start:
+            before = cursor
+            cursor = self._on_device(cursor) if cursor.row >= 0 else self._on_host(cursor)
+            if cursor.time == before.time and cursor[:2] == before[:2]:
+                cursor = self._nothing_before(cursor)
+        self._segments.reverse()
+        return self._segments
+
+    # -- emitting -------------------------------------------------------------------------------------------------
+
+    def _emit_device(self, row: int, low: int, high: int, edge: str) -> None:
+        if high > low:
+            name = self._context.timeline.device.name.text(row) or ""
+            state = "estimated" if edge in ("inferred", "overlap") else "measured"
+            cause = self._context.device_cause[row]
+            self._segments.append(Segment(low, high, -1, self._op_stream[row], cause, name, self._op_id[row], -1, edge, state))
+
+    def _emit_host(self, thread: int, owner: int, low: int, high: int, cause: str, detail: str, edge: str) -> None:
+        """A host stretch; parts in which an overhead record shows the tool or the driver at work go to that cause."""
+        event = self._host_id[owner] if owner >= 0 else -1
+        scope = int(self._context.tree.scope[owner]) if owner >= 0 else -1
+        parts = [(low, high, cause)]
+        if cause in ("host_bound", "host_other"):
+            for other, stretches in self._held.items():
+                parts = [
+                    (a, b, other if held else was)
+                    for first, last, was in parts
+                    for a, b, held in (stretches.cut(first, last) if was == cause else [(first, last, False)])
+                ]
+        for a, b, what in parts:
+            state = "measured" if what == cause and edge != "inferred" else "estimated"
+            if b > a:
+                self._segments.append(Segment(a, b, thread, -1, what, detail, event, scope, edge, state))
+
+    def _nothing_before(self, cursor: Cursor) -> Cursor:
+        """The rest of the window has no event that the cursor's resource could have waited for."""
+        stream = self._op_stream[cursor.row] if cursor.row >= 0 else -1
+        thread = cursor.thread if cursor.row < 0 else -1
+        self._segments.append(
+            Segment(self._window.start, cursor.time, thread, stream, "unknown", "no event", -1, -1, cursor.edge, "estimated")
+        )
+        return cursor._replace(time=self._window.start)
+
+    # -- device -----------------------------------------------------------------------------------------------------
+
+    def _on_device(self, cursor: Cursor) -> Cursor:
+        row, time, edge = cursor.row, cursor.time, cursor.edge
+        low = max(self._op_start[row], self._window.start)
+        if self._context.yields[row]:
+            other = self._lookup.computing(self._op_stream[row], time)
+            if other >= 0 and self._op_end[other] > low:
+                meet = min(self._op_end[other], time)
+                self._emit_device(row, meet, time, edge)
+                return Cursor(other, cursor.thread, meet, "overlap")
+        self._emit_device(row, low, time, edge)
+        if low <= self._window.start:
+            return cursor._replace(time=self._window.start)
+        return self._before_device(row, low, cursor.thread)
+
+    def _before_device(self, row: int, start: int, thread: int) -> Cursor:
+        """What made operation `row` start: the latest of own stream, awaited event, launch; else an inferred one."""
+        ready, edge, target = -1, "", -1
+        if row > 0 and self._op_stream[row - 1] == self._op_stream[row]:
+            ready, edge, target = self._op_end[row - 1], "stream", row - 1
+        launch = self._launch[row]
+        if launch >= 0:
+            issued = self._launch_ready(launch, start, ready)
+            if issued > ready:
+                ready, edge, target = issued, "launch", launch
+        event = int(self._context.waits.event_predecessor[row])
+        if event >= 0 and self._op_start[event] < start and min(self._op_end[event], start) >= ready:
+            ready, edge, target = min(self._op_end[event], start), "event", event
+        if start - ready > self._parameters.inferred_min_gap_ns:
+            other = self._lookup.ended_just_before(row, start, self._parameters.inferred_within_ns)
+            if other >= 0 and self._op_end[other] > ready:
+                ready, edge, target = self._op_end[other], "inferred", other
+            elif launch < 0 and thread >= 0 and start - ready > self._parameters.device_gap_ns:
+                return Cursor(-1, thread, start, "inferred")
+        return self._to_predecessor(row, start, Cursor(target, thread, ready, edge))
+
+    def _launch_ready(self, launch: int, start: int, stream_ready: int) -> int:
+        """When the launch call had issued the operation: its return, or the operation's start if that came first.
+
+        A stream that got free during the call, shortly before the start, was the one that was waited for.
+        """
+        begin, end = self._host_start[launch], self._host_end[launch]
+        if end <= start:
+            return end
+        if begin < stream_ready and start - stream_ready <= self._parameters.clock_slack_ns:
+            return min(begin, start)
+        return start
+
+    def _to_predecessor(self, row: int, start: int, found: Cursor) -> Cursor:
+        """Emit the gap before an operation and move to what it waited for."""
+        window = self._window.start
+        low = max(found.time, window)
+        gap = start - low
+        if gap > 0:
+            cause, detail = self._gap_cause(row, gap, found.edge)
+            state = "estimated" if cause == "unknown" or found.edge == "inferred" else "measured"
+            self._segments.append(Segment(low, start, -1, self._op_stream[row], cause, detail, -1, -1, found.edge or "stream", state))
+        if found.time <= window:
+            return found._replace(time=window)
+        if found.edge == "launch":
+            return Cursor(-1, self._host_thread[found.row], low, "launch")
+        return found._replace(time=low)
+
+    def _gap_cause(self, row: int, gap: int, edge: str) -> tuple[str, str]:
+        if edge == "launch":
+            return ("host_bound", "launch_latency") if gap <= self._parameters.launch_latency_ns else ("unknown", "launch_latency")
+        if edge and gap <= self._parameters.device_gap_ns:
+            return self._context.device_cause[row], "device_gap"
+        return "unknown", "device_gap"
+
+    # -- host -------------------------------------------------------------------------------------------------------
+
+    def _on_host(self, cursor: Cursor) -> Cursor:
+        thread, time = cursor.thread, cursor.time
+        if thread < 0:
+            return self._nothing_before(cursor)
+        low_index, high_index = self._first[thread], self._first[thread + 1]
+        index = bisect_left(self._time, time, low_index, high_index) - 1
+        owner = self._owner[index] if index >= low_index else -1
+        tree = self._context.tree
+        if owner < 0 or (tree.work[owner] < 0 and tree.cause[owner] < 0):
+            return self._gap(cursor, owner)
+        low = max(self._time[index], self._window.start)
+        call = int(self._context.blocked_in[owner])
+        if call >= 0:
+            awaited = int(self._context.waits.host_awaits[call])
+            if self._op_start[awaited] < time:
+                meet = min(self._op_end[awaited], time)
+                if meet >= low:
+                    self._emit_host(thread, owner, meet, time, self._wait_cause(owner, awaited), "sync_return", cursor.edge)
+                    return Cursor(awaited, thread, meet, "sync")
+        self._emit_host(thread, owner, low, time, self._work_cause(owner, time - low), self._work_name(owner), cursor.edge)
+        return Cursor(-1, thread, low, "host")
+
+    def _wait_cause(self, owner: int, awaited: int) -> str:
+        """Cause of the tail of a blocking call: the range around it, else the copy that it waited for."""
+        cause = self._own_cause(owner)
+        copied = self._context.device_cause[awaited]
+        return copied if cause == "sync" and copied in COPY_CAUSES else cause or (copied if copied in COPY_CAUSES else "sync")
+
+    def _own_cause(self, owner: int) -> str:
+        row = int(self._context.tree.cause[owner])
+        return self._context.causes.text(row) or "" if row >= 0 else ""
+
+    def _work_cause(self, owner: int, length: int) -> str:
+        cause = self._own_cause(owner)
+        if cause:
+            return cause
+        work = int(self._context.tree.work[owner])
+        if work in self._copy_of_call and self._copy_of_call[work] in COPY_CAUSES:
+            return self._copy_of_call[work]
+        if self._cpu_only and length >= self._parameters.tiny_op_ns:
+            return "compute"
+        return "host_bound"
+
+    def _work_name(self, owner: int) -> str:
+        work = int(self._context.tree.work[owner])
+        return self._context.timeline.host.name.text(work if work >= 0 else owner) or ""
+
+    def _last_busy(self, thread: int, time: int) -> int:
+        """End of the thread's last occupied stretch before `time`; `time` itself when it is occupied just before; -1 for none."""
+        index = bisect_left(self._busy_start, time, self._busy_first[thread], self._busy_first[thread + 1]) - 1
+        return min(self._busy_end[index], time) if index >= self._busy_first[thread] else -1
+
+    def _gap(self, cursor: Cursor, owner: int) -> Cursor:
+        """Nothing covers the thread: continue on whichever of the loop's threads was active last."""
+        thread, time, window = cursor.thread, cursor.time, self._window.start
+        best, since = thread, self._last_busy(thread, time)
+        for other in self._hand_over:
+            if other != thread and (active := self._last_busy(other, time)) > since:
+                best, since = other, active
+        low = max(since, window)
+        for a, b, waits in self._communication.cut(low, time):
+            if waits:
+                self._segments.append(
+                    Segment(a, b, thread, -1, "exposed_comm", "wait without an event", -1, self._scope(owner), cursor.edge, "estimated")
+                )
+            else:
+                cause, detail = self._host_gap_cause(owner, b - a)
+                self._emit_gap(thread, owner, a, b, cause, detail, cursor.edge)
+        return Cursor(-1, best, low, "thread" if best != thread else "host")
+
+    def _scope(self, owner: int) -> int:
+        return int(self._context.tree.scope[owner]) if owner >= 0 else -1
+
+    def _emit_gap(self, thread: int, owner: int, low: int, high: int, cause: str, detail: str, edge: str) -> None:
+        before = len(self._segments)
+        self._emit_host(thread, owner, low, high, cause, detail, edge)
+        # A gap has no event of its own; the range around it stays in `scope`.
+        self._segments[before:] = [segment._replace(event_id=-1) for segment in self._segments[before:]]
+
+    def _host_gap_cause(self, owner: int, length: int) -> tuple[str, str]:
+        annotated = owner >= 0 and bool(self._context.tree.annotated[owner])
+        if length <= self._parameters.host_gap_ns or annotated:
+            return "host_bound", "host_python"
+        return "host_other", "no event"
+
+
+def _overhead_rows(meaning: Codes, context: Context) -> dict[str, BoolArray]:
+    return {
+        "compile": meaning.isin({"module_load"}),
+        "profiler": meaning.isin({"profiler_cost"}),
+    }
+
+
+def walk(context: Context, window: Window) -> list[Segment]:
+    """Segments of the critical path, from the window's start to its end, without overlap or hole."""
+    return Walk(context, window).run() if window.end > window.start else []
