@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -195,7 +195,7 @@ class Run:
         """
         connection = duckdb.connect(":memory:", config={"threads": 2, "autoinstall_known_extensions": False, "autoload_known_extensions": False})
         for entry in TABLES:
-            connection.execute(_view_sql(entry, self.parts(entry)))
+            connection.execute(view_ddl(entry, [str(part) for part in self.parts(entry)]))
         return connection
 
 
@@ -203,11 +203,11 @@ def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _view_sql(entry: Table, files: list[Path]) -> str:
-    """DDL of one table view. DDL takes no parameters: names come from the schema and paths are quoted."""
+def view_ddl(entry: Table, files: Sequence[str]) -> str:
+    """DDL of one table view over Parquet `files` (paths or URLs). DDL takes no parameters: names come from the schema, paths are quoted."""
     if files:
         columns = ", ".join(f'"{column.name}"' for column in entry.columns)
-        listing = ", ".join(_quote(str(file)) for file in files)
+        listing = ", ".join(_quote(file) for file in files)
         body = f"select {columns} from read_parquet([{listing}], hive_partitioning = false)"  # noqa: S608
     else:
         columns = ", ".join(f'cast(null as {column.duckdb_type}) as "{column.name}"' for column in entry.columns)

@@ -1,0 +1,36 @@
+-- /// view
+-- sentence = "The steps that statistics use: complete ones, without a first step that is slower by far (warm-up)."
+-- needs = ["step"]
+--
+-- [columns.rank]
+-- type = "bigint"
+-- doc = "Rank."
+-- [columns.step]
+-- type = "bigint"
+-- doc = "Number of the step."
+-- [columns.ts_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "Start of its wall time."
+-- [columns.dur_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "Wall time."
+-- ///
+-- Warm-up: the first of at least four steps, when it takes more than twice the median of the others.
+with complete_step as (
+  select rank, step, ts_ns, dur_ns, row_number() over (partition by rank order by ts_ns) as position, count(*) over (partition by rank) as steps
+  from step
+  where complete
+),
+typical as (
+  select rank, median(dur_ns) as median_ns
+  from complete_step
+  where position > 1
+  group by rank
+)
+select complete_step.rank, complete_step.step, complete_step.ts_ns, complete_step.dur_ns
+from complete_step
+left join typical using (rank)
+where not (position = 1 and steps >= 4 and dur_ns > 2 * typical.median_ns)
+order by complete_step.rank, complete_step.ts_ns

@@ -1,0 +1,166 @@
+"""Ad hoc SQL over a run, read-only and sandboxed.
+
+Three walls, each enough for most attacks: only one SELECT (or EXPLAIN of one) is let through; DuckDB's own file systems are
+disabled and its configuration locked; and the run's Parquet parts are reached through a file system of ours that knows these
+files by number, and opens nothing for writing. (Allowed paths alone would not do: DuckDB lets `with x as (copy ... to ...)`
+write to a path that it may read.)
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from fsspec.spec import AbstractFileSystem
+
+from traceengine.errors import QueryError
+from traceengine.run import Run, view_ddl
+from traceengine.schema import TABLES
+from traceengine.views import create_views, load_views
+
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 2,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "python_enable_replacements": False,
+}
+_LOCK = (
+    "set enable_external_access = false",
+    "set disabled_filesystems = 'LocalFileSystem,HTTPFileSystem,S3FileSystem,HuggingFaceFileSystem'",
+    "set lock_configuration = true",
+)
+_EXPLAIN = re.compile(r"\s*explain\s+(analyze\s+)?(\([^)]*\)\s*)?", re.IGNORECASE)
+_REFUSALS = ("PermissionError", "FileNotFoundError", "configuration has been locked", "is not an table", "installing and loading the")
+_UNKNOWN_TABLE = re.compile(r"(?:Table|View|Table Function) with name \"?([^\"\n]+?)\"? does not exist")
+
+
+class RunFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """Read-only file system of exactly the given files, as `run://0.parquet`, `run://1.parquet`, ..."""
+
+    protocol = "run"
+    cachable = False
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        super().__init__()
+        self._files = tuple(files)
+
+    def url(self, number: int) -> str:
+        """URL of file `number`."""
+        return f"run://{number}.parquet"
+
+    def _local(self, path: str) -> Path:
+        number = path.removeprefix("run://").removesuffix(".parquet")
+        if not number.isdigit() or int(number) >= len(self._files):
+            raise FileNotFoundError(path)
+        return self._files[int(number)]
+
+    def _open(self, path: str, mode: str = "rb", **_options: Any) -> pa.OSFile:
+        if mode != "rb":
+            raise PermissionError(f"{path} is read-only")
+        # DuckDB drops handles without closing them, which Python's own files complain about.
+        return pa.OSFile(str(self._local(path)), "r")
+
+    def info(self, path: str, **_options: Any) -> dict[str, Any]:
+        """Name, size and type of one file."""
+        return {"name": path, "size": self._local(path).stat().st_size, "type": "file"}
+
+    def glob(self, path: str, maxdepth: int | None = None, **_options: Any) -> list[str]:
+        """The path itself: nothing is listed."""
+        return [path]
+
+    def created(self, path: str) -> datetime:
+        """Time of the last change: files of a run are written once."""
+        return datetime.fromtimestamp(self._local(path).stat().st_mtime, tz=UTC)
+
+    modified = created
+
+
+def open_sandbox(run: Run, overlay: Mapping[str, pa.Table] | None = None) -> duckdb.DuckDBPyConnection:
+    """A locked-down connection with all tables and views of `run`.
+
+    `overlay` replaces tables by Arrow tables of the declared schema: results that are computed but not stored yet.
+    """
+    overlay = overlay or {}
+    parts = [(entry, part) for entry in TABLES if entry.name not in overlay for part in run.parts(entry)]
+    files = RunFiles([part for _, part in parts])
+    connection = duckdb.connect(":memory:", config=_CONFIG)
+    connection.register_filesystem(files)
+    connection.execute("set allowed_paths = $paths", {"paths": [files.url(number) for number in range(len(parts))]})
+    for entry in TABLES:
+        if entry.name in overlay:
+            connection.register(f"_overlay_{entry.name}", overlay[entry.name].select(entry.column_names).cast(entry.arrow))
+            connection.execute(_overlay_ddl(entry.name))
+        else:
+            connection.execute(view_ddl(entry, [files.url(number) for number, (owner, _) in enumerate(parts) if owner is entry]))
+    create_views(connection)
+    for statement in _LOCK:
+        connection.execute(statement)
+    return connection
+
+
+def _overlay_ddl(name: str) -> str:
+    return f'create view "{name}" as from "_overlay_{name}"'
+
+
+def query(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
+    """Run one SELECT in a sandboxed connection. Raises QueryError with the reason and, where possible, a better name."""
+    try:
+        statement = _only_select(connection, sql)
+        return connection.sql(statement).to_arrow_table()
+    except duckdb.Error as error:
+        raise _query_error(error) from error
+    except (PermissionError, FileNotFoundError) as error:
+        raise _refused() from error
+
+
+def _only_select(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    statements = connection.extract_statements(sql)
+    if not statements:
+        raise QueryError("there is no SQL to run", hint='For example: "select * from device_time"')
+    if len(statements) > 1:
+        raise QueryError(f"{len(statements)} statements at once", hint="Pass one SELECT.")
+    statement = statements[0]
+    if statement.type == duckdb.StatementType.EXPLAIN:
+        _only_select(connection, _EXPLAIN.sub("", sql, count=1))
+    elif statement.type == duckdb.StatementType.MULTI:
+        raise QueryError("this form of PIVOT runs several statements", hint="Name its values: pivot ... on column in (...).")
+    elif statement.type != duckdb.StatementType.SELECT:
+        raise QueryError(f"{statement.type.name} is refused: a run is read-only", hint="Pass one SELECT.")
+    return statement
+
+
+def _refused() -> QueryError:
+    return QueryError("refused: SQL reads the run's tables and nothing else", hint="`traceengine tables` lists them.")
+
+
+def _query_error(error: duckdb.Error) -> QueryError:
+    text = str(error)
+    if isinstance(error, duckdb.PermissionException) or any(mark in text for mark in _REFUSALS):
+        return _refused()
+    missing = _UNKNOWN_TABLE.search(text)
+    if missing:
+        return QueryError(f"no table or view is called {missing.group(1)!r}", hint=_closest(missing.group(1)))
+    message, _, rest = text.partition("\n")
+    message = re.sub(r"^\w+ Error: ", "", message)
+    return QueryError(message, hint=_sql_line(rest))
+
+
+def _closest(name: str) -> str:
+    known = [entry.name for entry in TABLES] + [view.name for view in load_views() if not view.private]
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(known)}."
+
+
+def _sql_line(rest: str) -> str | None:
+    candidates = re.search(r"Candidate bindings: (.*)", rest)
+    if candidates:
+        return f"Columns of similar name: {candidates.group(1)}."
+    found = re.search(r"LINE (\d+): (.*)", rest)
+    return f"In line {found.group(1)}: {found.group(2).strip()}" if found else None
