@@ -44,7 +44,7 @@ _DUCKDB: dict[ColumnType, str] = {
     ColumnType.DOUBLE: "double",
     ColumnType.BOOL: "boolean",
     ColumnType.TEXT: "varchar",
-    ColumnType.JSON: "json",
+    ColumnType.JSON: "varchar",  # as Parquet holds it; DuckDB's JSON functions take it
 }
 
 

@@ -100,6 +100,24 @@ def open_sandbox(run: Run, overlay: Mapping[str, pa.Table] | None = None) -> duc
         else:
             connection.execute(view_ddl(entry, [files.url(number) for number, (owner, _) in enumerate(parts) if owner is entry]))
     create_views(connection)
+    return _lock(connection)
+
+
+def open_empty_sandbox() -> duckdb.DuckDBPyConnection:
+    """A locked-down connection with every table and view, all empty: for checking SQL without a run."""
+    connection = duckdb.connect(":memory:", config=_CONFIG)
+    for entry in TABLES:
+        connection.execute(view_ddl(entry, []))
+    create_views(connection)
+    return _lock(connection)
+
+
+def open_bare_sandbox() -> duckdb.DuckDBPyConnection:
+    """A locked-down connection without any table."""
+    return _lock(duckdb.connect(":memory:", config=_CONFIG))
+
+
+def _lock(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     for statement in _LOCK:
         connection.execute(statement)
     return connection
@@ -109,11 +127,14 @@ def _overlay_ddl(name: str) -> str:
     return f'create view "{name}" as from "_overlay_{name}"'
 
 
-def query(connection: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
-    """Run one SELECT in a sandboxed connection. Raises QueryError with the reason and, where possible, a better name."""
+def query(connection: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, object] | None = None) -> pa.Table:
+    """Run one SELECT in a sandboxed connection, with values for its `$params`.
+
+    Raises QueryError with the reason and, where possible, a better name.
+    """
     try:
         statement = _only_select(connection, sql)
-        return connection.sql(statement).to_arrow_table()
+        return connection.sql(statement, params=dict(params) if params else None).to_arrow_table()
     except duckdb.Error as error:
         raise _query_error(error) from error
     except (PermissionError, FileNotFoundError) as error:

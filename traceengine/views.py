@@ -16,7 +16,8 @@ from traceengine.schema import TABLES
 from traceengine.sqlfile import SqlFile, read_sql_file, sql_files
 
 _TYPES = ("bigint", "double", "boolean", "varchar", "json")
-_UNITS = ("", "ns", "bytes", "share", "bytes/s")
+UNITS = ("", "ns", "bytes", "share", "bytes/s")
+"""Units of view, evidence and parameter values."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def _column(file: SqlFile, name: str, entry: Mapping[str, Any]) -> ViewColumn:
     column = ViewColumn(name, file.text(entry, "type", place), file.text(entry, "unit", place, ""), file.text(entry, "doc", place))
     if column.type not in _TYPES:
         raise file.error(f"{place} has the unknown type {column.type!r}", "type", hint=f"Types are {', '.join(_TYPES)}.")
-    if column.unit not in _UNITS:
+    if column.unit not in UNITS:
         raise file.error(f"{place} has the unknown unit {column.unit!r}", "unit", hint="Units are ns, bytes, share, bytes/s.")
     return column
 
