@@ -1,0 +1,38 @@
+-- One chunk of traceEvents as typed rows. Times are exact decimals, never doubles: a double of µs since 1970 is off by up to 253 ns.
+copy (
+  select
+    ph,
+    cat,
+    name,
+    pid,
+    tid,
+    try_cast(ts * 1000 as bigint) as ts_ns,
+    try_cast(dur * 1000 as bigint) as dur_ns,
+    id,
+    args,
+    lifted.correlation as correlation,
+    coalesce(
+      lifted."External id",
+      case when cat in ('Kernel', 'Memcpy', 'Memset', 'Runtime') then json_transform(args, '{"external id": "bigint"}')."external id" end
+    ) as external_id,
+    lifted."Sequence number" as sequence_id,
+    lifted."Fwd thread id" as forward_tid,
+    lifted."Ev Idx" as event_index
+  from (
+    select
+      *,
+      json_transform(
+        args,
+        '{"correlation": "bigint", "External id": "bigint", "Sequence number": "bigint", "Fwd thread id": "bigint", "Ev Idx": "bigint"}'
+      ) as lifted
+    from read_json(
+      $chunk,
+      format = 'array',
+      columns = {
+        ph: 'varchar', cat: 'varchar', name: 'varchar', pid: 'varchar', tid: 'varchar',
+        ts: 'decimal(22,3)', dur: 'decimal(22,3)', id: 'varchar', args: 'json'
+      },
+      maximum_object_size = 8388608
+    )
+  )
+) to $part (format parquet, compression lz4)
