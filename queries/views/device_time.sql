@@ -2,40 +2,16 @@
 -- sentence = "How the time of one device divides: unions of intervals over all its streams, never sums."
 -- needs = ["device_event"]
 --
--- [columns.rank]
--- type = "bigint"
--- doc = "Rank."
--- [columns.device]
--- type = "bigint"
--- doc = "Device number."
--- [columns.span_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "From the first start to the last end of a device operation."
--- [columns.busy_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Time with at least one kernel, copy or memset running."
--- [columns.compute_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Time with a kernel that is no communication, a memset or a whole graph running."
--- [columns.comm_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Time with a communication kernel running (class comm of queries/names.csv)."
--- [columns.memcpy_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Time with a copy running."
--- [columns.exposed_comm_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Part of comm_ns without compute at the same time."
--- [columns.exposed_memcpy_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Part of memcpy_ns without compute or communication at the same time."
+-- [columns]
+-- rank = { type = "bigint", doc = "Rank." }
+-- device = { type = "bigint", doc = "Device number." }
+-- span_ns = { type = "bigint", unit = "ns", doc = "From the first start to the last end of a device operation." }
+-- busy_ns = { type = "bigint", unit = "ns", doc = "Time with at least one kernel, copy or memset running." }
+-- compute_ns = { type = "bigint", unit = "ns", doc = "Time with a kernel that is no communication, a memset or a whole graph running." }
+-- comm_ns = { type = "bigint", unit = "ns", doc = "Time with a communication kernel running (class comm of queries/names.csv)." }
+-- memcpy_ns = { type = "bigint", unit = "ns", doc = "Time with a copy running." }
+-- exposed_comm_ns = { type = "bigint", unit = "ns", doc = "Part of comm_ns without compute at the same time." }
+-- exposed_memcpy_ns = { type = "bigint", unit = "ns", doc = "Part of memcpy_ns without compute or communication at the same time." }
 -- ///
 -- One sort and running counters: what runs between two neighbouring edges is known from the counters.
 with operation as (
