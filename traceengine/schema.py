@@ -387,6 +387,23 @@ _CRITICAL_PATH = Table(
         _text("state", "measured, or estimated where an edge was inferred.", key=True),
     ),
 )
+_STEP_CAUSE = Table(
+    "step_cause",
+    "the time of one cause in one step (step NULL: outside all steps)",
+    TableOrigin.ANALYSIS,
+    (
+        _RANK,
+        _STEP,
+        _text("cause", "Class id.", key=True),
+        _ns("path_ns", "Time of its segments on the critical path; over all causes this sums to the step.", key=True),
+        _ns(
+            "exclusive_ns",
+            "Exposed time: moments that the cause alone owns. A host segment owns only moments in which no device operation ran; "
+            "the others belong to what the device did. Over all causes this sums to the step, too.",
+            key=True,
+        ),
+    ),
+)
 _WHAT_IF = Table(
     "what_if",
     "a replay with one cause removed",
@@ -446,6 +463,7 @@ TABLES: tuple[Table, ...] = (
     _IMPORT_ISSUE,
     _STEP_TABLE,
     _CRITICAL_PATH,
+    _STEP_CAUSE,
     _WHAT_IF,
     _FINDING,
     _VERDICT,

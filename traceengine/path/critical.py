@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from traceengine.names import Names
 from traceengine.path.parameters import PathParameters
-from traceengine.path.result import path_table, step_table
+from traceengine.path.exclusive import device_clock
+from traceengine.path.result import path_tables, step_table
 from traceengine.path.steps import Steps, find_steps
 from traceengine.path.timeline import Timeline, load_timeline
 from traceengine.path.walk import build_context, walk
@@ -23,6 +24,7 @@ class RankPath:
     steps: Steps
     step_rows: pa.Table
     path_rows: pa.Table
+    cause_rows: pa.Table
 
 
 def rank_path(run: Run, rank: int, names: Names, parameters: PathParameters | None = None) -> RankPath:
@@ -35,5 +37,8 @@ def rank_path(run: Run, rank: int, names: Names, parameters: PathParameters | No
 def path_of(timeline: Timeline, names: Names, truncated: bool, parameters: PathParameters) -> RankPath:
     """The same for a loaded timeline."""
     steps = find_steps(timeline, truncated)
-    segments = walk(build_context(timeline, names, parameters), steps.window)
-    return RankPath(timeline.rank, steps, step_table(timeline.rank, steps), path_table(timeline, steps, segments))
+    context = build_context(timeline, names, parameters)
+    segments = walk(context, steps.window)
+    clock = device_clock(timeline.device, context.device_cause)
+    path_rows, cause_rows = path_tables(timeline, steps, segments, clock)
+    return RankPath(timeline.rank, steps, step_table(timeline.rank, steps), path_rows, cause_rows)

@@ -12,10 +12,11 @@ class PathParameters:
     clock_slack_ns: int = 5_000
     """Host and device clocks of one capture agree to a few µs: device work that ends this much after a synchronise
     returned still counts as what it waited for."""
-    inferred_within_ns: int = 5_000
-    """An operation of another stream that ended this shortly before a start is taken for its missing dependency."""
-    inferred_min_gap_ns: int = 10_000
-    """... but only if the launch and the own stream had been ready for longer than a launch takes (5-10 µs)."""
+    inferred_within_ns: int = 100_000
+    """An operation of another stream that ended this shortly before a start is taken for its missing dependency: waiting
+    for an event of another stream costs up to some tens of µs."""
+    inferred_min_gap_ns: int = 20_000
+    """... but only if the launch and the own stream had been ready for longer than a launch takes (5-10 µs) with a margin."""
     device_gap_ns: int = 20_000
     """A gap on a stream up to this long is the device's own turn-around between operations; a longer one that nothing
     in the trace explains is unknown."""

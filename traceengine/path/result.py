@@ -9,27 +9,11 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from traceengine.path.exclusive import DeviceClock, hidden_time, step_cause_table
 from traceengine.path.steps import Steps
-from traceengine.path.timeline import DeviceOps, IntArray, Timeline
+from traceengine.path.timeline import Timeline
 from traceengine.path.walk import Segment
 from traceengine.schema import table
-
-
-def busy_before(device: DeviceOps, times: IntArray) -> IntArray:
-    """Device time up to each moment in which at least one operation ran (union over all streams and devices)."""
-    if not len(device):
-        return np.zeros(len(times), np.int64)
-    order = np.argsort(device.start, kind="stable")
-    start, end = device.start[order], device.end[order]
-    reach = np.maximum.accumulate(end)
-    floor = np.concatenate([[start[0]], reach[:-1]])
-    added = np.maximum(reach - np.maximum(start, floor), 0)
-    total = np.cumsum(added)
-    index = np.searchsorted(start, times, side="right") - 1
-    inside = np.maximum(index, 0)
-    # What the operations that started by then add in all, minus what of it lies still ahead.
-    ahead = np.maximum(reach[inside] - times, 0)
-    return np.where(index >= 0, total[inside] - ahead, 0)
 
 
 def split_at_steps(segments: Sequence[Segment], steps: Steps) -> list[tuple[int | None, Segment]]:
@@ -51,13 +35,11 @@ def split_at_steps(segments: Sequence[Segment], steps: Steps) -> list[tuple[int 
     return result
 
 
-def path_table(timeline: Timeline, steps: Steps, segments: Sequence[Segment]) -> pa.Table:
-    """Table `critical_path` of one rank."""
+def path_tables(timeline: Timeline, steps: Steps, segments: Sequence[Segment], clock: DeviceClock) -> tuple[pa.Table, pa.Table]:
+    """Tables `critical_path` and `step_cause` of one rank."""
     placed = split_at_steps(segments, steps)
     start = np.array([segment.start for _, segment in placed], dtype=np.int64)
     end = np.array([segment.end for _, segment in placed], dtype=np.int64)
-    on_host = np.array([segment.stream < 0 for _, segment in placed], dtype=np.bool_)
-    hidden = np.where(on_host, busy_before(timeline.device, end) - busy_before(timeline.device, start), 0)
     names = timeline.host.name
     columns = {
         "rank": [timeline.rank] * len(placed),
@@ -65,7 +47,7 @@ def path_table(timeline: Timeline, steps: Steps, segments: Sequence[Segment]) ->
         "step": [step for step, _ in placed],
         "ts_ns": start,
         "dur_ns": end - start,
-        "hidden_ns": hidden,
+        "hidden_ns": np.zeros(len(placed), np.int64),
         "resource": [_resource(timeline, segment) for _, segment in placed],
         "cause": [segment.cause for _, segment in placed],
         "detail": [segment.detail for _, segment in placed],
@@ -75,7 +57,12 @@ def path_table(timeline: Timeline, steps: Steps, segments: Sequence[Segment]) ->
         "state": [segment.state for _, segment in placed],
     }
     schema = table("critical_path").arrow
-    return pa.Table.from_arrays([pa.array(columns[name], schema.field(name).type) for name in schema.names], schema=schema)
+    rows = pa.Table.from_arrays([pa.array(columns[name], schema.field(name).type) for name in schema.names], schema=schema)
+    is_operation = np.array([segment.stream >= 0 and segment.event_id >= 0 for _, segment in placed], dtype=np.bool_)
+    hidden = hidden_time(clock, rows, is_operation)
+    column = schema.get_field_index("hidden_ns")
+    rows = rows.set_column(column, schema.field(column), pa.array(hidden.sum(axis=1)))
+    return rows, step_cause_table(timeline.rank, rows, hidden)
 
 
 def _resource(timeline: Timeline, segment: Segment) -> str:

@@ -158,14 +158,22 @@ def _codes(table: pa.Table, column: str) -> Codes:
     return Codes(codes, tuple(encoded.dictionary.to_pylist()))
 
 
-def _clamp_to_parents(end: IntArray, parent: IntArray, depth: IntArray) -> IntArray:
-    """Ends cut at the parent's end, outermost first."""
+def _laminar_ends(thread: IntArray, start: IntArray, end: IntArray, parent: IntArray, depth: IntArray) -> IntArray:
+    """Ends cut so that events nest: at the parent's end, and at the next event of the same thread and depth.
+
+    The second cut concerns frames such as `__enter__`, inside which a range starts that outlives them. Rows are sorted by
+    (thread, start).
+    """
     end = end.copy()
     order = np.argsort(depth, kind="stable")
-    bounds = np.searchsorted(depth[order], np.arange(1, int(depth.max(initial=0)) + 2))
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    bounds = np.searchsorted(depth[order], np.arange(int(depth.max(initial=-1)) + 2))
+    for level, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
         rows = order[low:high]
-        end[rows] = np.minimum(end[rows], end[parent[rows]])
+        if level:
+            end[rows] = np.minimum(end[rows], end[parent[rows]])
+        here, following = rows[:-1], rows[1:]
+        cut = (thread[here] == thread[following]) & (end[here] > start[following])
+        end[here[cut]] = start[following[cut]]
     return end
 
 
@@ -196,7 +204,7 @@ def _host_events(table: pa.Table, thread: IntArray) -> HostEvents:
     by_id = np.argsort(event_id[order], kind="stable")
     parent = _row_of(event_id[order][by_id], by_id, _ints(table, "parent_id")[order])
     depth = np.where(parent < 0, 0, depth[order])
-    end = _clamp_to_parents((start + _ints(table, "dur_ns"))[order], parent, depth)
+    end = _laminar_ends(thread[order], start[order], (start + _ints(table, "dur_ns"))[order], parent, depth)
     return HostEvents(
         event_id[order],
         parent,
