@@ -38,7 +38,8 @@ def covered(intervals: list[Interval]) -> set[int]:
 def test_header_and_result_agree(view: Any) -> None:
     with open_empty_sandbox() as connection:
         found = query(connection, f"describe {view.name}").to_pylist()
-        assert [(row["column_name"], row["column_type"].lower()) for row in found] == [(column.name, column.type) for column in view.columns]
+        declared = [(column.name, column.type) for column in view.columns]
+        assert [(row["column_name"], row["column_type"].lower()) for row in found] == declared
         assert query(connection, f"from {view.name}").num_rows == 0, "an empty table gives no rows, never zeros"
     for column in view.columns:
         assert column.doc.endswith("."), f"{column.name} needs a sentence"
@@ -78,11 +79,9 @@ device_events = st.lists(
 def device_table(events: list[tuple[int, int, str, int, int]]) -> pa.Table:
     kinds = {"compute": ("kernel", "gemm"), "comm": ("kernel", "comm"), "memcpy": ("memcpy", "copy"), "memset": ("memset", "other")}
     records = [
-        {
-            **dict.fromkeys(table("device_event").column_names),
-            **{"rank": 0, "event_id": number, "device": device, "stream": stream, "ts_ns": ts, "dur_ns": dur, "busy_dur_ns": dur},
-            **{"kind": kinds[part][0], "class": kinds[part][1], "name": part},
-        }
+        dict.fromkeys(table("device_event").column_names)
+        | {"rank": 0, "event_id": number, "device": device, "stream": stream, "ts_ns": ts, "dur_ns": dur, "busy_dur_ns": dur}
+        | {"kind": kinds[part][0], "class": kinds[part][1], "name": part}
         for number, (ts, dur, part, device, stream) in enumerate(events)
     ]
     return pa.Table.from_pylist(records, schema=table("device_event").arrow)
@@ -231,7 +230,8 @@ def test_operator_equals_the_walk_up_the_tree(events: list[dict[str, Any]], data
 
     host = [{**dict.fromkeys(table("host_event").column_names), "rank": 0, "pid": 1, "tid": 1, **event} for event in events]
     device = device_table([(100, dur, "compute", 0, 0) for _, dur in work])
-    device = device.set_column(device.schema.get_field_index("launch_id"), "launch_id", pa.array([c["event_id"] for c, _ in work], pa.int64()))
+    launches = pa.array([call["event_id"] for call, _ in work], pa.int64())
+    device = device.set_column(device.schema.get_field_index("launch_id"), "launch_id", launches)
     rows = ask("from operator", host_event=pa.Table.from_pylist(host, schema=table("host_event").arrow), device_event=device)
     figures = ("count", "self_host_ns", "total_host_ns", "self_device_ns", "total_device_ns")
     assert {row["name"]: [row[figure] for figure in figures] for row in rows} == dict(expected)
@@ -240,7 +240,8 @@ def test_operator_equals_the_walk_up_the_tree(events: list[dict[str, Any]], data
 def test_self_time_of_host_events() -> None:
     rows = ask(
         "select event_id, child_ns, self_ns from host_self_time order by event_id",
-        host_event="event_id | parent_id | ts_ns | dur_ns | kind\n1 | | 0 | 100 | annotation\n2 | 1 | 10 | 30 | op\n3 | 1 | 50 | 20 | op\n4 | | 200 | | annotation",
+        host_event="event_id | parent_id | ts_ns | dur_ns | kind\n1 | | 0 | 100 | annotation\n"
+        "2 | 1 | 10 | 30 | op\n3 | 1 | 50 | 20 | op\n4 | | 200 | | annotation",
     )
     assert [(row["child_ns"], row["self_ns"]) for row in rows] == [(50, 50), (0, 30), (0, 20), (0, None)]
 
@@ -273,7 +274,8 @@ def test_thread_busy_counts_work_and_not_labels() -> None:
     rows = ask(
         "from thread_busy",
         thread="pid | tid | name | role\n1 | 1 | loop | main",
-        host_event="ts_ns | dur_ns | kind\n0 | 1000 | annotation\n0 | 900 | python\n100 | 50 | op\n120 | 100 | runtime\n300 | 7 | overhead\n305 | 10 | overhead",
+        host_event="ts_ns | dur_ns | kind\n0 | 1000 | annotation\n0 | 900 | python\n100 | 50 | op\n"
+        "120 | 100 | runtime\n300 | 7 | overhead\n305 | 10 | overhead",
     )
     assert rows == [
         {"rank": 0, "pid": 1, "tid": 1, "name": "loop", "role": "main", "span_ns": 215, "busy_ns": 120, "op_ns": 50, "call_ns": 100}
@@ -299,7 +301,8 @@ def test_coverage_counts_launches_without_their_work() -> None:
 def test_cause_shares_add_up() -> None:
     rows = ask(
         "from cause_share",
-        critical_path="rank | ts_ns | dur_ns | cause | state\n0 | 0 | 60 | data_wait | measured\n0 | 60 | 30 | compute | estimated\n0 | 90 | 10 | compute | measured",
+        critical_path="rank | ts_ns | dur_ns | cause | state\n0 | 0 | 60 | data_wait | measured\n"
+        "0 | 60 | 30 | compute | estimated\n0 | 90 | 10 | compute | measured",
     )
     assert [(row["cause"], row["path_ns"], row["path_share"], row["segments"], row["estimated_ns"]) for row in rows] == [
         ("data_wait", 60, 0.6, 1, 0),
