@@ -1,6 +1,6 @@
 -- /// view
--- sentence = "What each cause costs on the critical path of a rank, over its steady steps."
--- needs = ["path_part"]
+-- sentence = "What each cause costs a rank over its steady steps (over the whole window when it has none)."
+-- needs = ["step_cause", "steady_step"]
 --
 -- [columns.rank]
 -- type = "bigint"
@@ -11,29 +11,29 @@
 -- [columns.path_ns]
 -- type = "bigint"
 -- unit = "ns"
--- doc = "Time on the path, summed over the steady steps."
--- [columns.exposed_ns]
+-- doc = "Time on the critical path."
+-- [columns.exclusive_ns]
 -- type = "bigint"
 -- unit = "ns"
--- doc = "Part of path_ns that no device operation hides."
+-- doc = "Exposed time, see step_cause."
 -- [columns.path_share]
 -- type = "double"
 -- unit = "share"
 -- doc = "path_ns divided by the time of the steady steps."
--- [columns.exposed_share]
+-- [columns.exclusive_share]
 -- type = "double"
 -- unit = "share"
--- doc = "exposed_ns divided by the time of the steady steps."
+-- doc = "exclusive_ns divided by the time of the steady steps."
 -- [columns.steps]
 -- type = "bigint"
--- doc = "Number of steady steps; 0 when the rank has none and the path stands for the whole window."
+-- doc = "Number of steady steps; 0 when the rank has none and the figures stand for the whole window."
 -- [columns.steps_hit]
 -- type = "bigint"
--- doc = "Steady steps in which the cause is on the path."
+-- doc = "Steady steps in which the cause has exposed time."
 -- [columns.step_min_ns]
 -- type = "bigint"
 -- unit = "ns"
--- doc = "Least exposed time in a steady step; NULL without steps."
+-- doc = "Least exposed time of a steady step; NULL without steps."
 -- [columns.step_median_ns]
 -- type = "bigint"
 -- unit = "ns"
@@ -41,50 +41,49 @@
 -- [columns.step_max_ns]
 -- type = "bigint"
 -- unit = "ns"
--- doc = "Most exposed time in a steady step; NULL without steps."
+-- doc = "Most exposed time of a steady step; NULL without steps."
 -- ///
-with total as (
-  select rank, sum(dur_ns) as all_ns, count(distinct step) as steps
-  from path_part
-  group by rank
+with stepped as (select rank, count(*) as steps from steady_step group by rank),
+part as (
+  select
+    step_cause.rank, step_cause.step, step_cause.cause, step_cause.path_ns, step_cause.exclusive_ns, coalesce(stepped.steps, 0) as steps
+  from step_cause
+  left join stepped on stepped.rank = step_cause.rank
+  left join steady_step on steady_step.rank = step_cause.rank and steady_step.step = step_cause.step
+  where stepped.rank is null or steady_step.step is not null
 ),
-by_step as (
-  select rank, step, cause, sum(dur_ns) as path_ns, sum(exposed_ns) as exposed_ns
-  from path_part
-  group by rank, step, cause
-),
+total as (select rank, sum(path_ns) as all_ns from part group by rank),
+-- A cause that is absent from a step costs that step nothing: the path covers every moment, so this zero is measured.
 every_step as (
-  select distinct rank, step
-  from path_part
-  where step is not null
-),
-every_cause as (select distinct rank, cause from path_part),
-filled as (
-  select every_cause.rank, every_cause.cause, every_step.step, coalesce(by_step.exposed_ns, 0) as exposed_ns
-  from every_cause
-  inner join every_step on every_step.rank = every_cause.rank
-  left join by_step on by_step.rank = every_cause.rank and by_step.cause = every_cause.cause and by_step.step = every_step.step
+  select cause.rank, cause.cause, steady_step.step
+  from (select distinct rank, cause from part) as cause
+  inner join steady_step on steady_step.rank = cause.rank
 ),
 spread as (
   select
-    rank, cause, min(exposed_ns) as step_min_ns, median(exposed_ns)::bigint as step_median_ns, max(exposed_ns) as step_max_ns
-  from filled
-  group by rank, cause
+    every_step.rank,
+    every_step.cause,
+    min(coalesce(part.exclusive_ns, 0))::bigint as step_min_ns,
+    median(coalesce(part.exclusive_ns, 0))::bigint as step_median_ns,
+    max(coalesce(part.exclusive_ns, 0))::bigint as step_max_ns
+  from every_step
+  left join part on part.rank = every_step.rank and part.cause = every_step.cause and part.step = every_step.step
+  group by every_step.rank, every_step.cause
 )
 select
-  by_step.rank,
-  by_step.cause,
-  sum(by_step.path_ns)::bigint as path_ns,
-  sum(by_step.exposed_ns)::bigint as exposed_ns,
-  sum(by_step.path_ns) / any_value(total.all_ns) as path_share,
-  sum(by_step.exposed_ns) / any_value(total.all_ns) as exposed_share,
-  any_value(total.steps) as steps,
-  count(by_step.step) as steps_hit,
+  part.rank,
+  part.cause,
+  sum(part.path_ns)::bigint as path_ns,
+  sum(part.exclusive_ns)::bigint as exclusive_ns,
+  sum(part.path_ns) / any_value(total.all_ns) as path_share,
+  sum(part.exclusive_ns) / any_value(total.all_ns) as exclusive_share,
+  any_value(part.steps) as steps,
+  count(part.step) filter (where part.exclusive_ns > 0) as steps_hit,
   any_value(spread.step_min_ns) as step_min_ns,
   any_value(spread.step_median_ns) as step_median_ns,
   any_value(spread.step_max_ns) as step_max_ns
-from by_step
-inner join total using (rank)
-left join spread on spread.rank = by_step.rank and spread.cause = by_step.cause
-group by by_step.rank, by_step.cause
-order by by_step.rank, exposed_ns desc
+from part
+inner join total on total.rank = part.rank
+left join spread on spread.rank = part.rank and spread.cause = part.cause
+group by part.rank, part.cause
+order by part.rank, exclusive_ns desc

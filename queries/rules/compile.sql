@@ -1,0 +1,124 @@
+-- /// rule
+-- title = "Compilation inside steady steps"
+-- bottleneck = "compile"
+-- needs = ["step_cause"]
+-- why = "Compiling, recompiling, graph capture or module loading in steady steps: work that a warmed-up loop does not do."
+--
+-- [params.min_share]
+-- default = 0.05
+-- unit = "share"
+-- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+--
+-- [evidence.share]
+-- type = "double"
+-- unit = "share"
+-- doc = "Exposed time of the class divided by the time of the steady steps."
+--
+-- [evidence.per_step_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
+--
+-- [evidence.path_per_step_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "The same for all its time on the path, hidden or not."
+--
+-- [evidence.steps_hit]
+-- type = "bigint"
+-- doc = "Steady steps in which the class has exposed time."
+--
+-- [evidence.compilations]
+-- type = "bigint"
+-- doc = "Outermost compile events in the steady steps."
+--
+-- [evidence.compile_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "Mean duration of one."
+--
+-- [evidence.what]
+-- type = "varchar"
+-- doc = "Name of the longest one."
+--
+-- [evidence.not_advised]
+-- type = "varchar"
+-- doc = "Advice that was considered and does not apply, with the reason."
+--
+-- [[experiment]]
+-- when = "steps_hit > 1 and compilations > 1"
+-- hypothesis = "{compilations} compilations in steady steps, {compile_ns} each: the compiled code does not fit the shapes or values that come."
+-- change = "keep one cause of recompilation fixed: mark the changing dimension dynamic (torch._dynamo.mark_dynamic or dynamic=True), or pad it to few bucket sizes; TORCH_LOGS=recompiles names it."
+-- kind = "system optimization"
+-- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
+-- guards = ["forward_parity", "backward_parity", "update_parity", "shape_coverage", "warm_up_excluded"]
+-- measure = [
+--   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
+--   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
+--   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
+-- ]
+-- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
+-- rollback = "undo the one change"
+--
+-- [[experiment]]
+-- when = "true"
+-- hypothesis = "{per_step_ns} a step go to compilation; once warm it does not come back."
+-- change = "run the representative shapes before the measured window (warm-up), with the compile cache kept; nothing else."
+-- kind = "system optimization"
+-- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
+-- guards = ["forward_parity", "warm_up_excluded", "shape_coverage"]
+-- measure = [
+--   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
+--   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
+--   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
+-- ]
+-- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
+-- rollback = "undo the one change"
+-- ///
+with rank_cost as (
+  select
+    every_rank.rank,
+    coalesce(path_cost.exclusive_ns, 0) as cost_ns,
+    coalesce(path_cost.exclusive_share, 0) as share,
+    coalesce(path_cost.exclusive_ns, 0) // greatest(every_rank.steps, 1) as per_step_ns,
+    coalesce(path_cost.path_ns, 0) // greatest(every_rank.steps, 1) as path_per_step_ns,
+    coalesce(path_cost.steps_hit, 0) as steps_hit,
+    every_rank.steps
+  from (select rank, any_value(steps) as steps from path_cost group by rank) as every_rank
+  left join path_cost on path_cost.rank = every_rank.rank and path_cost.cause = 'compile'
+),
+outermost as (
+  select child.rank, child.name, child.ts_ns, child.dur_ns
+  from host_event as child
+  left join host_event as parent on parent.rank = child.rank and parent.event_id = child.parent_id
+  where
+    child.class in ('compile_phase', 'module_load', 'graph_capture')
+    and child.dur_ns > 0
+    and (parent.class is null or parent.class not in ('compile_phase', 'module_load', 'graph_capture'))
+),
+event as (
+  select outermost.rank, count(*) as compilations, avg(outermost.dur_ns)::bigint as compile_ns, arg_max(outermost.name, outermost.dur_ns) as what
+  from outermost
+  inner join steady_step
+    on
+      steady_step.rank = outermost.rank
+      and outermost.ts_ns >= steady_step.ts_ns
+      and outermost.ts_ns < steady_step.ts_ns + steady_step.dur_ns
+  group by outermost.rank
+)
+select
+  rank_cost.rank,
+  null::bigint as step,
+  case when rank_cost.share >= $min_share then 'hit' else 'clear' end as status,
+  rank_cost.cost_ns::bigint as cost_ns,
+  case when rank_cost.share >= $min_share then 'compilation in steady steps' else 'no exposed compilation in steady steps' end as reason,
+  rank_cost.share,
+  rank_cost.per_step_ns::bigint as per_step_ns,
+  rank_cost.path_per_step_ns::bigint as path_per_step_ns,
+  rank_cost.steps_hit,
+  event.compilations::bigint as compilations,
+  event.compile_ns,
+  event.what,
+  null::varchar as not_advised
+from rank_cost
+left join event on event.rank = rank_cost.rank

@@ -1,0 +1,191 @@
+-- /// rule
+-- title = "The loop waits for the next batch"
+-- bottleneck = "data_wait"
+-- needs = ["step_cause"]
+-- why = "Wall time in which the loop's thread waits for input, or produces it itself, while the device has nothing to do."
+--
+-- [params.min_share]
+-- default = 0.05
+-- unit = "share"
+-- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+--
+-- [params.spare]
+-- default = 1.25
+-- doc = "Workers are suggested for this multiple of the measured need: a loader that only just keeps up waits at every hiccup."
+--
+-- [evidence.share]
+-- type = "double"
+-- unit = "share"
+-- doc = "Exposed time of the class divided by the time of the steady steps."
+--
+-- [evidence.per_step_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
+--
+-- [evidence.path_per_step_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "The same for all its time on the path, hidden or not."
+--
+-- [evidence.steps_hit]
+-- type = "bigint"
+-- doc = "Steady steps in which the class has exposed time."
+--
+-- [evidence.loader]
+-- type = "varchar"
+-- doc = "single_process, workers, or range (a range or frame that names.csv marks as loading)."
+--
+-- [evidence.batches]
+-- type = "bigint"
+-- doc = "Loader calls on the path in the steady steps."
+--
+-- [evidence.load_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "Mean duration of a loader call on the loop's thread."
+--
+-- [evidence.other_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "Mean rest of a step: what the loader has to keep up with."
+--
+-- [evidence.suggested_workers]
+-- type = "bigint"
+-- doc = "Smallest number of workers that produce a batch in the rest of a step, with spare."
+--
+-- [evidence.not_advised]
+-- type = "varchar"
+-- doc = "Advice that was considered and does not apply, with the reason."
+--
+-- [[experiment]]
+-- when = "loader = 'single_process'"
+-- hypothesis = "The loop's own process makes each batch ({load_ns} of {path_per_step_ns} a step); workers make it while the device computes."
+-- change = "DataLoader(num_workers={suggested_workers}, persistent_workers=True); keep dataset, sampler, transforms and batch size."
+-- kind = "system optimization"
+-- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
+-- guards = ["sample_coverage", "input_equivalence", "host_memory"]
+-- measure = [
+--   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
+--   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
+--   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
+-- ]
+-- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
+-- rollback = "undo the one change"
+--
+-- [[experiment]]
+-- when = "loader = 'workers'"
+-- hypothesis = "The workers deliver slower than the rest of the step ({other_ns}) needs."
+-- change = "double num_workers (prefetch_factor unchanged, persistent_workers=True); if host cores are used up, cache or pre-decode the samples instead."
+-- kind = "system optimization"
+-- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
+-- guards = ["sample_coverage", "input_equivalence", "host_memory"]
+-- measure = [
+--   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
+--   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
+--   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
+-- ]
+-- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
+-- rollback = "undo the one change"
+--
+-- [[experiment]]
+-- when = "loader = 'range'"
+-- hypothesis = "The loop's thread spends {per_step_ns} a step in ranges marked as loading."
+-- change = "fetch the next batch in a background thread or worker one step ahead (a bounded queue of 2); keep the order of batches."
+-- kind = "system optimization"
+-- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
+-- guards = ["sample_coverage", "input_equivalence", "host_memory"]
+-- measure = [
+--   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
+--   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
+--   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
+-- ]
+-- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
+-- rollback = "undo the one change"
+-- ///
+with rank_cost as (
+  select
+    every_rank.rank,
+    coalesce(path_cost.exclusive_ns, 0) as cost_ns,
+    coalesce(path_cost.exclusive_share, 0) as share,
+    coalesce(path_cost.exclusive_ns, 0) // greatest(every_rank.steps, 1) as per_step_ns,
+    coalesce(path_cost.path_ns, 0) // greatest(every_rank.steps, 1) as path_per_step_ns,
+    coalesce(path_cost.steps_hit, 0) as steps_hit,
+    every_rank.steps
+  from (select rank, any_value(steps) as steps from path_cost group by rank) as every_rank
+  left join path_cost on path_cost.rank = every_rank.rank and path_cost.cause = 'data_wait'
+),
+segment as (
+  select path_part.rank, path_part.step, path_part.event_id, path_part.dur_ns, coalesce(host_event.name, path_part.detail) as name
+  from path_part
+  left join host_event on host_event.rank = path_part.rank and host_event.event_id = path_part.event_id
+  where path_part.cause = 'data_wait'
+),
+-- Loader calls of the thread on which the path met them: loaders of other threads are not the loop's wait.
+loop_thread as (select distinct rank, resource from path_part where cause = 'data_wait' and resource like 'host:%'),
+call as (
+  select host_event.rank, host_event.name, host_event.kind, host_event.dur_ns
+  from host_event
+  inner join loop_thread
+    on loop_thread.rank = host_event.rank and loop_thread.resource = 'host:' || host_event.pid || '/' || host_event.tid
+  inner join steady_step
+    on
+      steady_step.rank = host_event.rank
+      and host_event.ts_ns >= steady_step.ts_ns
+      and host_event.ts_ns < steady_step.ts_ns + steady_step.dur_ns
+  where host_event.class = 'data_wait' and host_event.kind <> 'python' and host_event.dur_ns is not null
+),
+loader as (
+  select
+    rank,
+    case
+      when bool_or(name like '%SingleProcess%') then 'single_process'
+      when bool_or(name like '%MultiProcessing%') then 'workers'
+      else 'range'
+    end as loader,
+    count(*) as batches,
+    avg(dur_ns) as load_ns
+  from call
+  group by rank
+),
+framed as (
+  select distinct rank, 'range' as loader
+  from segment
+),
+fact as (
+  select
+    rank_cost.*,
+    coalesce(loader.loader, framed.loader) as loader,
+    loader.batches,
+    loader.load_ns::bigint as load_ns,
+    case when rank_cost.steps > 0 then ((select avg(dur_ns) from steady_step where steady_step.rank = rank_cost.rank) - rank_cost.path_per_step_ns)::bigint end
+      as other_ns
+  from rank_cost
+  left join loader on loader.rank = rank_cost.rank
+  left join framed on framed.rank = rank_cost.rank
+)
+select
+  rank,
+  null::bigint as step,
+  case when share >= $min_share then 'hit' else 'clear' end as status,
+  cost_ns::bigint as cost_ns,
+  case
+    when loader is null then 'no loader call or range on the loop''s thread is on the path'
+    when share < $min_share and path_per_step_ns > 2 * per_step_ns then 'the loader''s wait is hidden behind device work'
+    when share < $min_share then 'the loader keeps up'
+    else 'the loop''s thread waits for input (' || loader || ')'
+  end as reason,
+  share,
+  per_step_ns::bigint as per_step_ns,
+  path_per_step_ns::bigint as path_per_step_ns,
+  steps_hit,
+  loader,
+  batches::bigint as batches,
+  load_ns,
+  other_ns,
+  case when loader = 'single_process' then greatest(1, ceil($spare * load_ns / greatest(other_ns, 1000000)))::bigint end as suggested_workers,
+  case
+    when share < $min_share and loader = 'workers' then 'more loader workers: the loader''s wait is not exposed'
+    when share < $min_share and loader = 'single_process' then 'loader workers: the single-process loader is not exposed'
+  end as not_advised
+from fact

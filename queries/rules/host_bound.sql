@@ -1,0 +1,166 @@
+-- /// rule
+-- title = "The device starves for launches"
+-- bottleneck = "host_bound"
+-- needs = ["step_cause"]
+-- why = "The device is idle because Python, dispatch and launches deliver work late; on a capture without device work, dispatch instead of arithmetic."
+--
+-- [params.min_share]
+-- default = 0.05
+-- unit = "share"
+-- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+--
+-- [params.short_ns]
+-- default = 10000
+-- unit = "ns"
+-- doc = "A kernel this short costs the host about as much to launch as it takes to run."
+--
+-- [evidence.share]
+-- type = "double"
+-- unit = "share"
+-- doc = "Exposed time of the class divided by the time of the steady steps."
+--
+-- [evidence.per_step_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
+--
+-- [evidence.path_per_step_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "The same for all its time on the path, hidden or not."
+--
+-- [evidence.steps_hit]
+-- type = "bigint"
+-- doc = "Steady steps in which the class has exposed time."
+--
+-- [evidence.kernels_per_step]
+-- type = "double"
+-- doc = "Kernels per step."
+--
+-- [evidence.short_share]
+-- type = "double"
+-- unit = "share"
+-- doc = "Share of the kernels that are short."
+--
+-- [evidence.ops_per_step]
+-- type = "double"
+-- doc = "Operators per step."
+--
+-- [evidence.compiled]
+-- type = "boolean"
+-- doc = "A compiled region or a graph launch is in the capture."
+--
+-- [evidence.top_detail]
+-- type = "varchar"
+-- doc = "What the loop's thread did most of the time."
+--
+-- [evidence.not_advised]
+-- type = "varchar"
+-- doc = "Advice that was considered and does not apply, with the reason."
+--
+-- [[experiment]]
+-- when = "not compiled and (kernels_per_step is null or short_share >= 0.5)"
+-- hypothesis = "{kernels_per_step} kernels a step, {short_share} of them short: the host needs longer to issue them than the device to run them. One compiled graph issues them together."
+-- change = "torch.compile(model) on stable shapes (mode='reduce-overhead' for CUDA graphs); nothing else."
+-- kind = "system optimization"
+-- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
+-- guards = ["forward_parity", "backward_parity", "update_parity", "warm_up_excluded", "static_input_lifetime"]
+-- measure = [
+--   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
+--   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
+--   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
+-- ]
+-- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
+-- rollback = "undo the one change"
+--
+-- [[experiment]]
+-- when = "compiled"
+-- hypothesis = "Work is compiled already and still issued late; a CUDA graph replays a step's launches as one."
+-- change = "capture the compiled part as a CUDA graph (torch.compile mode='reduce-overhead', or torch.cuda.graphs on static shapes)."
+-- kind = "system optimization"
+-- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
+-- guards = ["forward_parity", "update_parity", "static_input_lifetime", "host_memory"]
+-- measure = [
+--   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
+--   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
+--   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
+-- ]
+-- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
+-- rollback = "undo the one change"
+--
+-- [[experiment]]
+-- when = "true"
+-- hypothesis = "The host issues {ops_per_step} operators a step; fewer, larger ones free it."
+-- change = "use the foreach or fused optimizer (foreach=True / fused=True); nothing else."
+-- kind = "system optimization"
+-- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
+-- guards = ["update_parity", "warm_up_excluded"]
+-- measure = [
+--   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
+--   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
+--   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
+-- ]
+-- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
+-- rollback = "undo the one change"
+-- ///
+with rank_cost as (
+  select
+    every_rank.rank,
+    coalesce(path_cost.exclusive_ns, 0) as cost_ns,
+    coalesce(path_cost.exclusive_share, 0) as share,
+    coalesce(path_cost.exclusive_ns, 0) // greatest(every_rank.steps, 1) as per_step_ns,
+    coalesce(path_cost.path_ns, 0) // greatest(every_rank.steps, 1) as path_per_step_ns,
+    coalesce(path_cost.steps_hit, 0) as steps_hit,
+    every_rank.steps
+  from (select rank, any_value(steps) as steps from path_cost group by rank) as every_rank
+  left join path_cost on path_cost.rank = every_rank.rank and path_cost.cause = 'host_bound'
+),
+kernel as (
+  select rank, count(*) as kernels, avg((busy_dur_ns < $short_ns)::int) as short_share
+  from device_event
+  where kind = 'kernel'
+  group by rank
+),
+host as (
+  select
+    rank,
+    count(*) filter (where kind = 'op') as ops,
+    coalesce(bool_or(class in ('compiled_region', 'graph_launch')), false) as compiled
+  from host_event
+  group by rank
+),
+top as (
+  select rank, arg_max(detail, spent) as top_detail
+  from (select rank, detail, sum(dur_ns) as spent from path_part where cause = 'host_bound' group by rank, detail)
+  group by rank
+),
+all_steps as (select rank, count(*) as steps from step group by rank)
+select
+  rank_cost.rank,
+  null::bigint as step,
+  case when rank_cost.share >= $min_share then 'hit' else 'clear' end as status,
+  rank_cost.cost_ns::bigint as cost_ns,
+  case
+    when rank_cost.share >= $min_share and kernel.kernels > 0 then 'the device is idle while the host prepares and launches'
+    when rank_cost.share >= $min_share then 'dispatch and Python take the time, and no operator does'
+    when rank_cost.path_per_step_ns > 2 * rank_cost.per_step_ns then 'the host is busy, but device work hides it'
+    else 'the host keeps ahead'
+  end as reason,
+  rank_cost.share,
+  rank_cost.per_step_ns::bigint as per_step_ns,
+  rank_cost.path_per_step_ns::bigint as path_per_step_ns,
+  rank_cost.steps_hit,
+  kernel.kernels / nullif(all_steps.steps, 0)::double as kernels_per_step,
+  kernel.short_share,
+  host.ops / nullif(all_steps.steps, 0)::double as ops_per_step,
+  host.compiled,
+  top.top_detail,
+  case
+    when rank_cost.share < $min_share and rank_cost.path_per_step_ns > 2 * rank_cost.per_step_ns then 'CUDA graphs or fewer launches: the host''s time is hidden behind device work'
+    when rank_cost.share < $min_share and kernel.short_share >= 0.5 then 'CUDA graphs or fewer launches: kernels are short, but the launches keep ahead'
+  end as not_advised
+from rank_cost
+left join kernel on kernel.rank = rank_cost.rank
+left join host on host.rank = rank_cost.rank
+left join top on top.rank = rank_cost.rank
+left join all_steps on all_steps.rank = rank_cost.rank

@@ -1,0 +1,128 @@
+-- /// rule
+-- title = "The loop's thread is busy or blocked without an event"
+-- bottleneck = "host_other"
+-- needs = ["step_cause"]
+-- why = "Long stretches that no event covers: saving, logging, garbage collection, locks or I/O that only stacks would name."
+--
+-- [params.min_share]
+-- default = 0.05
+-- unit = "share"
+-- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+--
+-- [params.burst]
+-- default = 2
+-- doc = "So many scalar reads next to such a stretch point to logging."
+--
+-- [evidence.share]
+-- type = "double"
+-- unit = "share"
+-- doc = "Exposed time of the class divided by the time of the steady steps."
+--
+-- [evidence.per_step_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
+--
+-- [evidence.path_per_step_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "The same for all its time on the path, hidden or not."
+--
+-- [evidence.steps_hit]
+-- type = "bigint"
+-- doc = "Steady steps in which the class has exposed time."
+--
+-- [evidence.longest_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "Longest stretch."
+--
+-- [evidence.after_optimizer_share]
+-- type = "double"
+-- unit = "share"
+-- doc = "Share of this time that follows the step's last optimizer call."
+--
+-- [evidence.hint]
+-- type = "varchar"
+-- doc = "What the operators around the stretches point to; a hint and no verdict."
+--
+-- [evidence.not_advised]
+-- type = "varchar"
+-- doc = "Advice that was considered and does not apply, with the reason."
+-- ///
+with rank_cost as (
+  select
+    every_rank.rank,
+    coalesce(path_cost.exclusive_ns, 0) as cost_ns,
+    coalesce(path_cost.exclusive_share, 0) as share,
+    coalesce(path_cost.exclusive_ns, 0) // greatest(every_rank.steps, 1) as per_step_ns,
+    coalesce(path_cost.path_ns, 0) // greatest(every_rank.steps, 1) as path_per_step_ns,
+    coalesce(path_cost.steps_hit, 0) as steps_hit,
+    every_rank.steps
+  from (select rank, any_value(steps) as steps from path_cost group by rank) as every_rank
+  left join path_cost on path_cost.rank = every_rank.rank and path_cost.cause = 'host_other'
+),
+stretch as (
+  select rank, step, ts_ns, dur_ns
+  from path_part
+  where cause = 'host_other'
+),
+last_optimizer as (
+  select steady_step.rank, steady_step.step, max(host_event.ts_ns + host_event.dur_ns) as end_ns
+  from steady_step
+  inner join host_event
+    on
+      host_event.rank = steady_step.rank
+      and host_event.ts_ns >= steady_step.ts_ns
+      and host_event.ts_ns < steady_step.ts_ns + steady_step.dur_ns
+  where host_event.class = 'optimizer_step'
+  group by steady_step.rank, steady_step.step
+),
+tail as (
+  select last_optimizer.rank, last_optimizer.step, count(*) filter (where host_event.class = 'scalar_read') as reads,
+    count(*) filter (where host_event.name = 'aten::detach') as detaches
+  from last_optimizer
+  inner join steady_step on steady_step.rank = last_optimizer.rank and steady_step.step = last_optimizer.step
+  inner join host_event
+    on
+      host_event.rank = steady_step.rank
+      and host_event.ts_ns >= last_optimizer.end_ns
+      and host_event.ts_ns < steady_step.ts_ns + steady_step.dur_ns
+  group by last_optimizer.rank, last_optimizer.step
+),
+stretch_fact as (
+  select
+    stretch.rank,
+    max(stretch.dur_ns) as longest_ns,
+    sum(stretch.dur_ns) filter (where stretch.ts_ns >= last_optimizer.end_ns) / nullif(sum(stretch.dur_ns), 0) as after_optimizer_share,
+    max(tail.reads) as reads,
+    max(tail.detaches) filter (where tail.reads = 0) as detaches
+  from stretch
+  left join last_optimizer on last_optimizer.rank = stretch.rank and last_optimizer.step = stretch.step
+  left join tail on tail.rank = stretch.rank and tail.step = stretch.step
+  group by stretch.rank
+)
+select
+  rank_cost.rank,
+  null::bigint as step,
+  case when rank_cost.share >= $min_share then 'hit' else 'clear' end as status,
+  rank_cost.cost_ns::bigint as cost_ns,
+  case
+    when rank_cost.share >= $min_share then 'the loop''s thread is busy or blocked and no event says with what'
+    else 'no long stretch without an event is exposed'
+  end as reason,
+  rank_cost.share,
+  rank_cost.per_step_ns::bigint as per_step_ns,
+  rank_cost.path_per_step_ns::bigint as path_per_step_ns,
+  rank_cost.steps_hit,
+  stretch_fact.longest_ns::bigint as longest_ns,
+  coalesce(stretch_fact.after_optimizer_share, 0) as after_optimizer_share,
+  case
+    when stretch_fact.after_optimizer_share < 0.5 then null
+    when stretch_fact.reads >= $burst then 'scalar reads beside the stretch after the optimizer: logging'
+    when stretch_fact.detaches > 0 then 'one detach per tensor and no scalar read after the optimizer: saving state'
+    else 'after the optimizer: saving, logging or garbage collection'
+  end as hint,
+  null::varchar as not_advised
+from rank_cost
+left join stretch_fact on stretch_fact.rank = rank_cost.rank

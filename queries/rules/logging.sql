@@ -1,0 +1,122 @@
+-- /// rule
+-- title = "Logging and scalar reads block the loop"
+-- bottleneck = "logging"
+-- needs = ["step_cause"]
+-- why = "Scalar reads, metrics, prints and flushes on the loop's thread that leave the device idle."
+--
+-- [params.min_share]
+-- default = 0.05
+-- unit = "share"
+-- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+--
+-- [evidence.share]
+-- type = "double"
+-- unit = "share"
+-- doc = "Exposed time of the class divided by the time of the steady steps."
+--
+-- [evidence.per_step_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
+--
+-- [evidence.path_per_step_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "The same for all its time on the path, hidden or not."
+--
+-- [evidence.steps_hit]
+-- type = "bigint"
+-- doc = "Steady steps in which the class has exposed time."
+--
+-- [evidence.reads_per_step]
+-- type = "double"
+-- doc = "Blocking scalar reads per step."
+--
+-- [evidence.top_scope]
+-- type = "varchar"
+-- doc = "Range or frame with most of the time; NULL without ranges and stacks."
+--
+-- [evidence.log_every]
+-- type = "bigint"
+-- doc = "Interval at which the cost falls below a fiftieth of the step."
+--
+-- [evidence.not_advised]
+-- type = "varchar"
+-- doc = "Advice that was considered and does not apply, with the reason."
+--
+-- [[experiment]]
+-- when = "steps_hit > 1"
+-- hypothesis = "Reading and writing metrics costs {per_step_ns} in {steps_hit} steps (mostly {top_scope}); every {log_every}th step costs that part of it."
+-- change = "log every {log_every} steps; accumulate on the device in between and read once."
+-- kind = "system optimization"
+-- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
+-- guards = ["observability_kept", "values_equal_at_logged_steps"]
+-- measure = [
+--   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
+--   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
+--   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
+-- ]
+-- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
+-- rollback = "undo the one change"
+--
+-- [[experiment]]
+-- when = "true"
+-- hypothesis = "Reading and writing metrics costs {per_step_ns} a step."
+-- change = "hand metrics to a writer thread; read scalars once per interval."
+-- kind = "system optimization"
+-- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
+-- guards = ["observability_kept", "values_equal_at_logged_steps"]
+-- measure = [
+--   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
+--   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
+--   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
+-- ]
+-- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
+-- rollback = "undo the one change"
+-- ///
+with rank_cost as (
+  select
+    every_rank.rank,
+    coalesce(path_cost.exclusive_ns, 0) as cost_ns,
+    coalesce(path_cost.exclusive_share, 0) as share,
+    coalesce(path_cost.exclusive_ns, 0) // greatest(every_rank.steps, 1) as per_step_ns,
+    coalesce(path_cost.path_ns, 0) // greatest(every_rank.steps, 1) as path_per_step_ns,
+    coalesce(path_cost.steps_hit, 0) as steps_hit,
+    every_rank.steps
+  from (select rank, any_value(steps) as steps from path_cost group by rank) as every_rank
+  left join path_cost on path_cost.rank = every_rank.rank and path_cost.cause = 'logging'
+),
+reads as (
+  select rank, count(*) as reads
+  from host_event
+  where class = 'scalar_read' and name = 'aten::_local_scalar_dense'
+  group by rank
+),
+scope as (
+  select rank, arg_max(scope, spent) as top_scope
+  from (select rank, scope, sum(dur_ns) as spent from path_part where cause = 'logging' and scope is not null group by rank, scope)
+  group by rank
+),
+all_steps as (select rank, count(*) as steps from step group by rank)
+select
+  rank_cost.rank,
+  null::bigint as step,
+  case when rank_cost.share >= $min_share then 'hit' else 'clear' end as status,
+  rank_cost.cost_ns::bigint as cost_ns,
+  case
+    when rank_cost.share >= $min_share then 'logging or scalar reads block the loop'
+    when reads.reads > 0 then 'the scalar reads wait for device work that would be waited for anyway, or cost little'
+    else 'no logging that names or stacks would show'
+  end as reason,
+  rank_cost.share,
+  rank_cost.per_step_ns::bigint as per_step_ns,
+  rank_cost.path_per_step_ns::bigint as path_per_step_ns,
+  rank_cost.steps_hit,
+  reads.reads / nullif(all_steps.steps, 0)::double as reads_per_step,
+  scope.top_scope,
+  greatest(10, ceil(rank_cost.share * 50))::bigint as log_every,
+  case when rank_cost.share < $min_share and reads.reads > 0 then 'fewer scalar reads: they cost no exposed time' end as not_advised
+from rank_cost
+left join reads on reads.rank = rank_cost.rank
+left join scope on scope.rank = rank_cost.rank
+left join all_steps on all_steps.rank = rank_cost.rank

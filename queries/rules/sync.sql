@@ -1,0 +1,97 @@
+-- /// rule
+-- title = "Synchronisation exposes idle time"
+-- bottleneck = "sync"
+-- needs = ["step_cause"]
+-- why = "Synchronising calls whose cost is not the wait for device work, which would be waited for anyway, but what follows or what they keep waiting without work."
+--
+-- [params.min_share]
+-- default = 0.05
+-- unit = "share"
+-- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+--
+-- [evidence.share]
+-- type = "double"
+-- unit = "share"
+-- doc = "Exposed time of the class divided by the time of the steady steps."
+--
+-- [evidence.per_step_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
+--
+-- [evidence.path_per_step_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "The same for all its time on the path, hidden or not."
+--
+-- [evidence.steps_hit]
+-- type = "bigint"
+-- doc = "Steady steps in which the class has exposed time."
+--
+-- [evidence.calls_per_step]
+-- type = "double"
+-- doc = "Synchronising calls per step."
+--
+-- [evidence.host_wait_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "Time per step that the host spends in them, hidden or not."
+--
+-- [evidence.not_advised]
+-- type = "varchar"
+-- doc = "Advice that was considered and does not apply, with the reason."
+--
+-- [[experiment]]
+-- when = "true"
+-- hypothesis = "{calls_per_step} synchronising calls a step cost {per_step_ns} of exposed time."
+-- change = "remove the explicit synchronisation (or make it an event that only the consumer waits for)."
+-- kind = "system optimization"
+-- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
+-- guards = ["value_semantics", "stream_lifetime"]
+-- measure = [
+--   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
+--   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
+--   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
+-- ]
+-- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
+-- rollback = "undo the one change"
+-- ///
+with rank_cost as (
+  select
+    every_rank.rank,
+    coalesce(path_cost.exclusive_ns, 0) as cost_ns,
+    coalesce(path_cost.exclusive_share, 0) as share,
+    coalesce(path_cost.exclusive_ns, 0) // greatest(every_rank.steps, 1) as per_step_ns,
+    coalesce(path_cost.path_ns, 0) // greatest(every_rank.steps, 1) as path_per_step_ns,
+    coalesce(path_cost.steps_hit, 0) as steps_hit,
+    every_rank.steps
+  from (select rank, any_value(steps) as steps from path_cost group by rank) as every_rank
+  left join path_cost on path_cost.rank = every_rank.rank and path_cost.cause = 'sync'
+),
+calls as (
+  select rank, count(*) as calls, sum(dur_ns) as host_wait_ns
+  from host_event
+  where class in ('device_sync', 'stream_sync', 'event_sync')
+  group by rank
+),
+all_steps as (select rank, count(*) as steps from step group by rank)
+select
+  rank_cost.rank,
+  null::bigint as step,
+  case when rank_cost.share >= $min_share then 'hit' else 'clear' end as status,
+  rank_cost.cost_ns::bigint as cost_ns,
+  case
+    when rank_cost.share >= $min_share then 'synchronising calls cost time of their own'
+    when calls.calls > 0 then 'the synchronising calls only wait for device work'
+    else 'no synchronising call in the capture'
+  end as reason,
+  rank_cost.share,
+  rank_cost.per_step_ns::bigint as per_step_ns,
+  rank_cost.path_per_step_ns::bigint as path_per_step_ns,
+  rank_cost.steps_hit,
+  calls.calls / nullif(all_steps.steps, 0)::double as calls_per_step,
+  (calls.host_wait_ns // greatest(coalesce(all_steps.steps, 1), 1))::bigint as host_wait_ns,
+  case when rank_cost.share < $min_share and calls.calls > 0 then 'removing synchronisation: the calls only wait for device work' end as not_advised
+from rank_cost
+left join calls on calls.rank = rank_cost.rank
+left join all_steps on all_steps.rank = rank_cost.rank
