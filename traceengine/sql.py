@@ -174,7 +174,7 @@ def _query_error(error: duckdb.Error) -> QueryError:
 
 
 def _closest(name: str) -> str:
-    known = [entry.name for entry in TABLES] + [view.name for view in load_views() if not view.private]
+    known = [entry.name for entry in TABLES] + sorted(view.name for view in load_views() if not view.private)
     near = difflib.get_close_matches(name.lower(), known, n=1)
     return f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(known)}."
 

@@ -1,0 +1,5 @@
+"""The command line: the only place that prints or exits."""
+
+from traceengine.cli.app import cli, main, run
+
+__all__ = ["cli", "main", "run"]

@@ -1,0 +1,27 @@
+"""`traceengine import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from traceengine.cli.engine import ensure_analysis
+from traceengine.cli.session import import_with_progress, warn_of_issues
+from traceengine.importers import ImportRequest
+
+
+@click.command("import", epilog="\b\nExample:\n  traceengine import trace.json.gz -o runs/first")
+@click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TRACE...")
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="RUN", help="Folder of the run.")
+@click.option("--force", is_flag=True, help="Replace a run that exists.")
+@click.option("--rank", type=click.IntRange(min=0), help="Rank of a single trace that does not name its own.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Threads to use; all cores unless given.")
+def import_command(traces: tuple[Path, ...], output: Path, force: bool, rank: int | None, jobs: int | None) -> None:
+    """Read traces of one job into a run: a folder of Parquet tables.
+
+    A TRACE is a file, a folder of files or a pattern. The run's path goes to stdout.
+    """
+    run = ensure_analysis(import_with_progress(ImportRequest(traces, out=output, replace=force, rank=rank, jobs=jobs)))
+    warn_of_issues(run)
+    click.echo(run.path)
