@@ -1,0 +1,211 @@
+"""Ids, strings, enums and names of an export: global ids cut into process and thread, texts into codes with a meaning."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceengine.importers.nsys_format import STRINGS, enum_table
+from traceengine.importers.nsys_source import NsysSource
+from traceengine.names import Names
+
+NO_PROCESS = -1
+"""Process of rows that name none."""
+NONE_32 = 0xFFFFFFFF
+"""What the export writes for "no stream" and "no event"."""
+
+_LOW_24 = 0xFFFFFF
+_API_VERSION = re.compile(r"_v\d{4,}$")
+_SUFFIX = re.compile(r", (?:seq|op_id|sizes|input_op_ids) = ")
+_SEQUENCE = re.compile(r", seq = (\d+)")
+
+# Values that NVIDIA documents; the export's own ENUM tables come first.
+_DOCUMENTED: dict[str, dict[int, str]] = {
+    "ENUM_CUDA_MEMCPY_OPER": {
+        1: "CUDA_MEMCPY_KIND_HTOD", 2: "CUDA_MEMCPY_KIND_DTOH", 3: "CUDA_MEMCPY_KIND_HTOA", 4: "CUDA_MEMCPY_KIND_ATOH", 5: "CUDA_MEMCPY_KIND_ATOA",
+        6: "CUDA_MEMCPY_KIND_ATOD", 7: "CUDA_MEMCPY_KIND_DTOA", 8: "CUDA_MEMCPY_KIND_DTOD", 9: "CUDA_MEMCPY_KIND_HTOH", 10: "CUDA_MEMCPY_KIND_PTOP",
+        11: "CUDA_MEMCPY_KIND_UVM_HTOD", 12: "CUDA_MEMCPY_KIND_UVM_DTOH", 13: "CUDA_MEMCPY_KIND_UVM_DTOD",
+    },
+    "ENUM_CUDA_MEM_KIND": {
+        0: "CUDA_MEMOPR_MEMORY_KIND_PAGEABLE", 1: "CUDA_MEMOPR_MEMORY_KIND_PINNED", 2: "CUDA_MEMOPR_MEMORY_KIND_DEVICE",
+        3: "CUDA_MEMOPR_MEMORY_KIND_ARRAY", 4: "CUDA_MEMOPR_MEMORY_KIND_MANAGED", 5: "CUDA_MEMOPR_MEMORY_KIND_DEVICE_STATIC",
+        6: "CUDA_MEMOPR_MEMORY_KIND_MANAGED_STATIC", 7: "CUDA_MEMOPR_MEMORY_KIND_UNKNOWN",
+    },
+    "ENUM_CUPTI_SYNC_TYPE": {
+        1: "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE", 2: "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT",
+        3: "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE", 4: "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE",
+    },
+    "ENUM_CUPTI_OVERHEAD_TYPE": {
+        2: "OVERHEAD_DRIVER_COMPILER", 3: "OVERHEAD_CUPTI_BUFFER_FLUSH", 4: "OVERHEAD_CUPTI_INSTRUMENTATION", 5: "OVERHEAD_CUPTI_RESOURCE",
+        6: "OVERHEAD_RUNTIME_TRIGGERED_MODULE_LOADING", 7: "OVERHEAD_LAZY_FUNCTION_LOADING", 8: "OVERHEAD_COMMAND_BUFFER_FULL",
+    },
+    "ENUM_NSYS_EVENT_CLASS": {
+        0: "TRACE_PROCESS_EVENT_CUDA_RUNTIME", 1: "TRACE_PROCESS_EVENT_CUDA_DRIVER", 27: "TRACE_PROCESS_EVENT_OS_RUNTIME",
+        31: "TRACE_PROCESS_EVENT_OS_RUNTIME_START", 32: "TRACE_PROCESS_EVENT_OS_RUNTIME_FINISH",
+    },
+    "ENUM_CUDA_DEV_MEM_EVENT_OPER": {0: "CUDA_DEV_MEM_EVENT_OPR_ALLOCATION", 1: "CUDA_DEV_MEM_EVENT_OPR_DEALLOCATION"},
+}  # fmt: skip
+
+
+def process_of(global_id: pa.Array) -> pa.Array:
+    """Process key (machine, VM and process id) of global ids; NO_PROCESS where there is none."""
+    return pc.fill_null(pc.shift_right(global_id, 24), NO_PROCESS)
+
+
+def tid_of(global_id: pa.Array) -> pa.Array:
+    """Thread id of global ids; 0 where there is none."""
+    return pc.fill_null(pc.bit_wise_and(global_id, _LOW_24), 0)
+
+
+def pid_of(process: int) -> int:
+    """Process id of a process key; ids of more than 24 bits are cut by the export itself."""
+    return process & _LOW_24
+
+
+class Enums:
+    """The ENUM_* tables of an export, with the documented values where it has none."""
+
+    def __init__(self, source: NsysSource) -> None:
+        self._source = source
+        self._tables: dict[str, dict[int, str]] = {}
+        self._labels: dict[str, dict[int, str]] = {}
+
+    def names(self, table: str) -> dict[int, str]:
+        """Symbol of each value."""
+        self._load(table)
+        return self._tables[table]
+
+    def label(self, table: str, value: int | None) -> str | None:
+        """Readable label of a value, or None."""
+        self._load(table)
+        return None if value is None else self._labels[table].get(value)
+
+    def _load(self, table: str) -> None:
+        if table in self._tables:
+            return
+        symbols = dict(_DOCUMENTED.get(table, {}))
+        labels: dict[int, str] = {}
+        for batch in self._source.batches(enum_table(table)):
+            for value, name, label in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                symbols[value] = name
+                labels[value] = label or name
+        self._tables[table], self._labels[table] = symbols, labels
+
+
+class Strings:
+    """StringIds: read whole, given out only for ids that imported columns name (they also hold environments and output)."""
+
+    def __init__(self, source: NsysSource) -> None:
+        self._values: dict[int, str] = {}
+        for batch in source.batches(STRINGS):
+            self._values.update(zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True))
+
+    def get(self, number: int | None) -> str | None:
+        """Text of an id."""
+        return None if number is None else self._values.get(number)
+
+
+@dataclass(frozen=True)
+class NameParts:
+    """Texts of a column as codes of the clean name, what was cut off, and the autograd sequence number in it."""
+
+    codes: pa.Array
+    suffixes: pa.Array
+    sequences: pa.Array
+
+
+class NameBook:
+    """Every name of the run once, with its meaning by queries/names.csv. A code stands for a text and its target."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._codes: dict[tuple[str, str], int] = {}
+        self.texts: list[str] = []
+        self.classes: list[str | None] = []
+
+    def code(self, target: str, text: str) -> int:
+        """Code of a text; target `range` falls back to the rows of `host`."""
+        key = (target, text)
+        found = self._codes.get(key)
+        if found is None:
+            meaning = self._names.classify(target, [text])[0]
+            if meaning is None and target == "range":
+                meaning = self._names.classify("host", [text])[0]
+            found = self._codes[key] = len(self.texts)
+            self.texts.append(text)
+            self.classes.append(meaning)
+        return found
+
+    def of_ids(self, target: str, ids: pa.Array, strings: Strings, unknown: str = "") -> pa.Array:
+        """Codes for string ids; API names lose their `_vNNNN`."""
+        encoded = ids.dictionary_encode()
+        table = [self.code(target, _API_VERSION.sub("", strings.get(number) or unknown)) for number in encoded.dictionary.to_pylist()]
+        return _spread(table, encoded.indices, self.code(target, unknown))
+
+    def of_texts(self, target: str, texts: pa.Array) -> NameParts:
+        """Codes for recorded texts, cut from what torch's emit_nvtx adds to a name."""
+        encoded = texts.dictionary_encode()
+        codes: list[int] = []
+        suffixes: list[str | None] = []
+        sequences: list[int | None] = []
+        for text in encoded.dictionary.to_pylist():
+            cut = _SUFFIX.search(text)
+            codes.append(self.code(target, text[: cut.start()] if cut else text))
+            suffixes.append(text[cut.start() :] if cut else None)
+            sequence = _SEQUENCE.search(text, cut.start()) if cut else None
+            sequences.append(int(sequence.group(1)) if sequence else None)
+        return NameParts(
+            _spread(codes, encoded.indices, self.code(target, "")),
+            pa.array(suffixes, pa.string()).take(encoded.indices),
+            pa.array(sequences, pa.int64()).take(encoded.indices),
+        )
+
+    def columns(self) -> tuple[pa.Array, pa.Array]:
+        """Texts and classes by code."""
+        return pa.array(self.texts, pa.string()), pa.array(self.classes, pa.string())
+
+
+def _spread(table: list[int], indices: pa.Array, missing: int) -> pa.Array:
+    if not table:
+        return pa.array(np.full(len(indices), missing, np.int32))
+    return pc.fill_null(pa.array(table, pa.int32()).take(indices), missing)
+
+
+def json_args(fields: Iterable[tuple[str, pa.Array]]) -> pa.Array | None:
+    """JSON objects of the non-NULL fields of each row; NULL where all are, None when that holds for every row."""
+    parts = [_json_field(key, array) for key, array in fields if array.null_count < len(array)]
+    if not parts:
+        return None
+    body = pc.binary_join_element_wise(*parts, ",", null_handling="skip")
+    whole = pc.binary_join_element_wise("{", body, "}", "")
+    return pc.if_else(pc.equal(pc.binary_length(body), 0), pa.scalar(None, pa.string()), whole)
+
+
+def _json_field(key: str, array: pa.Array) -> pa.Array:
+    if pa.types.is_string(array.type):
+        encoded = array.dictionary_encode()
+        dumped = pa.array([json.dumps(text) for text in encoded.dictionary.to_pylist()], pa.string())
+        values = dumped.take(encoded.indices)
+    elif pa.types.is_floating(array.type):
+        finite = pc.if_else(pc.is_finite(array), array, pa.scalar(None, array.type))
+        values = pc.cast(finite, pa.string())
+    else:
+        values = pc.cast(array, pa.string())
+    return pc.binary_join_element_wise(json.dumps(key) + ":", values, "")
+
+
+def lookup(array: pa.Array, table: dict[int, str | None]) -> pa.Array:
+    """Text of each value by a small table."""
+    encoded = array.dictionary_encode()
+    return pa.array([table.get(value) for value in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
+
+
+def null_if(array: pa.Array, *values: int) -> pa.Array:
+    """NULL in place of the values that stand for "none"."""
+    return pc.if_else(pc.is_in(array, pa.array(values, array.type)), pa.scalar(None, array.type), array)
