@@ -18,6 +18,7 @@ from tests.simulate.classics import CLASSICS
 from tests.simulate.jobs import KINDS, PLANTS, random_spec
 from tests.simulate.kineto import op_span_ns, recorded_clock
 from tests.simulate.spec import (
+    Comm,
     Copy,
     Loader,
     Logging,
@@ -187,6 +188,27 @@ def test_the_path_goes_through_a_full_queue(depth: int) -> None:
     spec = JobSpec(machine=Machine(queue_depth=depth), logging=Logging(20_000_000, reads=0))
     assert totals_ns(simulate(spec).job_path())[Cause.COMPUTE] > 6 * 10_000_000
     assert_critical(spec)
+
+
+def hidden_ns(execution: Execution, rank: int, start_ns: int, end_ns: int) -> int:
+    """Overlap with the compute kernels of the rank's device, kernel by kernel."""
+    kernels = [op_span_ns(op) for op in execution.ranks[rank].ops if op.work.kind == "kernel" and op.work.collective is None]
+    return sum(max(0, min(stop, end_ns) - max(start, start_ns)) for start, stop in kernels)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_communication_under_a_compute_kernel_is_compute(ranks: int) -> None:
+    """Two buckets: the first runs under the backward of the second half, and the second waits for it."""
+    execution = simulate(JobSpec(ranks=ranks, noise_share=0.1, comm=Comm(7_000_000, 2)))
+    for rank in range(ranks):
+        path = execution.path(rank)
+        comm = [segment for segment in path if segment.detail in ("hidden_comm", "comm_wait", "kernel")]
+        comm = [segment for segment in comm if segment.resource == "stream 23"]
+        shares: dict[Cause, set[float]] = {segment.cause: set() for segment in comm}
+        for segment in comm:
+            overlap_ns = hidden_ns(execution, rank, segment.start_ns, segment.start_ns + segment.dur_ns)
+            shares[segment.cause].add(overlap_ns / segment.dur_ns)
+        assert shares == {Cause.COMPUTE: {1.0}, Cause.EXPOSED_COMM: {0.0}}
 
 
 @some
