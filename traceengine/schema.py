@@ -438,13 +438,11 @@ _VERDICT = Table(
     TableOrigin.ANALYSIS,
     (
         _RANK,
-        _text("owner", "Class id that owns the path, healthy, or unknown.", key=True),
+        _text("owner", "Class id that owns the path, or unknown.", key=True),
         _text("confidence", "high, medium, low.", key=True),
         _text("runner_up", "Class id that takes over next."),
         _share("share", "Owner's share of the window."),
         _ns("saving_bound_ns", "Upper bound of what removing the owner could save per step."),
-        _text("sentence", "The answer in one sentence.", key=True),
-        _json("document", "The whole answer, as analyze --format json prints it."),
     ),
 )
 

@@ -9,7 +9,10 @@ write to a path that it may read.)
 from __future__ import annotations
 
 import difflib
+import io
+import os
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,6 +44,46 @@ _REFUSALS = ("PermissionError", "FileNotFoundError", "configuration has been loc
 _UNKNOWN_TABLE = re.compile(r"(?:Table|View|Table Function) with name \"?([^\"\n]+?)\"? does not exist")
 
 
+class PartFile(io.RawIOBase):
+    """A file with a position per thread: DuckDB's threads share one handle, and each seeks before it reads."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY)
+        self._size = os.fstat(self._descriptor).st_size
+        self._local = threading.local()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Set the calling thread's position."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: self._size}[whence]
+        self._local.position = base + offset
+        return base + offset
+
+    def tell(self) -> int:
+        """The calling thread's position."""
+        return getattr(self._local, "position", 0)
+
+    def read(self, size: int = -1) -> bytes:
+        """Bytes from the calling thread's position on."""
+        wanted = self._size - self.tell() if size < 0 else size
+        data = os.pread(self._descriptor, max(wanted, 0), self.tell())
+        self._local.position = self.tell() + len(data)
+        return data
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def seekable(self) -> bool:
+        """Always."""
+        return True
+
+    def close(self) -> None:
+        """Release the descriptor, once."""
+        if not self.closed:
+            os.close(self._descriptor)
+        super().close()
+
+
 class RunFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
     """Read-only file system of exactly the given files, as `run://0.parquet`, `run://1.parquet`, ..."""
 
@@ -61,11 +104,10 @@ class RunFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
             raise FileNotFoundError(path)
         return self._files[int(number)]
 
-    def _open(self, path: str, mode: str = "rb", **_options: Any) -> pa.OSFile:
+    def _open(self, path: str, mode: str = "rb", **_options: Any) -> PartFile:
         if mode != "rb":
             raise PermissionError(f"{path} is read-only")
-        # DuckDB drops handles without closing them, which Python's own files complain about.
-        return pa.OSFile(str(self._local(path)), "r")
+        return PartFile(self._local(path))
 
     def info(self, path: str, **_options: Any) -> dict[str, Any]:
         """Name, size and type of one file."""

@@ -1,0 +1,123 @@
+"""The analysis of a run: paths of all ranks, findings, verdicts; kept with the run, or in memory where it cannot be written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from traceengine import __version__
+from traceengine.names import load_names
+from traceengine.path.critical import rank_path
+from traceengine.resources import queries_dir
+from traceengine.rules import RuleSet, load_rules, run_rules
+from traceengine.run import Run, write_table
+from traceengine.schema import SCHEMA_VERSION, TableOrigin, table
+from traceengine.sql import open_sandbox
+from traceengine.verdict import Answer, job_answer
+
+ANALYSIS_VERSION = 1
+"""Raised whenever the same tables lead to other results, so that stored analyses are made again."""
+
+_PATH_TABLES = ("step", "critical_path", "step_cause")
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """An analysed run. `overlay` holds the tables that could not be stored; empty when the run's folder has them."""
+
+    run: Run
+    rules: RuleSet
+    overlay: Mapping[str, pa.Table]
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """A sandboxed connection over all tables and views, results included."""
+        return open_sandbox(self.run, self.overlay)
+
+    @cached_property
+    def answer(self) -> Answer:
+        """The verdicts."""
+        with self.connect() as connection:
+            return job_answer(connection, self.rules)
+
+
+def default_rules() -> RuleSet:
+    """The rules that come with the tool."""
+    return load_rules([queries_dir() / "rules"])
+
+
+def _key(rules: Sequence[Path]) -> str:
+    """Identity of everything besides the run that the results depend on."""
+    views = sorted((queries_dir() / "views").glob("*.sql"))
+    digest = hashlib.sha256("\n".join([__version__, str(ANALYSIS_VERSION), str(SCHEMA_VERSION), load_names().digest]).encode())
+    for path in [*views, *rules]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _empty(name: str) -> pa.Table:
+    return table(name).arrow.empty_table()
+
+
+def _path_tables(run: Run) -> dict[str, pa.Table]:
+    paths = [rank_path(run, rank, load_names()) for rank in run.manifest.ranks]
+    return {
+        "step": pa.concat_tables([_empty("step"), *(path.step_rows for path in paths)]),
+        "critical_path": pa.concat_tables([_empty("critical_path"), *(path.path_rows for path in paths)]),
+        "step_cause": pa.concat_tables([_empty("step_cause"), *(path.cause_rows for path in paths)]),
+    }
+
+
+def _verdict_table(answer: Answer) -> pa.Table:
+    rows = [
+        {
+            "rank": verdict.rank,
+            "owner": verdict.owner,
+            "confidence": verdict.confidence,
+            "runner_up": verdict.runner_up,
+            "share": verdict.share,
+            "saving_bound_ns": verdict.saving_bound_ns,
+        }
+        for verdict in answer.ranks
+    ]
+    return pa.Table.from_pylist(rows, schema=table("verdict").arrow)
+
+
+def _compute(run: Run, rules: RuleSet) -> dict[str, pa.Table]:
+    tables = {entry: _empty(entry) for entry in ("what_if", "finding", "verdict")} | _path_tables(run)
+    with open_sandbox(run, tables) as connection:
+        tables["finding"] = run_rules(connection, rules)
+    with open_sandbox(run, tables) as connection:
+        tables["verdict"] = _verdict_table(job_answer(connection, rules))
+    return tables
+
+
+def _store(run: Run, tables: Mapping[str, pa.Table], document: dict[str, Any]) -> bool:
+    """Keep the results with the run; False where its folder cannot be written."""
+    try:
+        with run.analysis_writer(document) as root:
+            for name, rows in tables.items():
+                for rank in run.manifest.ranks:
+                    mask = pa.compute.equal(rows.column("rank"), rank)
+                    write_table(root, name, rank, rows.filter(mask))
+    except OSError:
+        return False
+    return True
+
+
+def ensure_analysis(run: Run, rules: RuleSet | None = None) -> Analysis:
+    """Analyse a run, or take the stored analysis when it was made by the same version with the same rules."""
+    rules = default_rules() if rules is None else rules
+    document = {"key": _key([rule.path for rule in rules]), "tool_version": __version__}
+    if (run.analysis_manifest() or {}).get("key") == document["key"]:
+        return Analysis(run, rules, {})
+    tables = _compute(run, rules)
+    assert all(table(name).origin is TableOrigin.ANALYSIS for name in tables)
+    stored = _store(run, tables, document)
+    return Analysis(run, rules, {} if stored else tables)

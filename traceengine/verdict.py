@@ -1,0 +1,330 @@
+"""Findings and path costs → one verdict per rank: owner, bound, runner-up, confidence, unknowns, the next experiment.
+
+Causes are ranked by their exposed time per step. Compute is what a training step is for: it owns the verdict unless a
+cause that could be removed costs at least `min_owner_share` of the steady steps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import duckdb
+
+from traceengine.quality import Note, rank_notes
+from traceengine.rules import Experiment, Rule, RuleSet, matching_experiments
+from traceengine.rules.experiments import Value
+
+SCHEMA_VERSION = 1
+"""Version of the answer's JSON form."""
+
+NOT_REMOVABLE = frozenset({"compute", "unknown"})
+
+
+@dataclass(frozen=True)
+class VerdictParameters:
+    """Thresholds of the decision, each with its reason."""
+
+    min_owner_share: float = 0.15
+    """A removable cause owns the verdict from this share of the steady steps on. Repeated runs of one loop differ by 10 to
+    15 % on shared machines: a saving below that could not be shown by the experiment that follows."""
+    min_runner_up_share: float = 0.05
+    """Below this share a cause is not named as what comes next."""
+    max_unknown_share: float = 0.5
+    """When more of the time than this is unknown, so is the owner."""
+    clear_margin: float = 0.10
+    """Owner and runner-up closer than this (share of the steady steps) could swap in a repetition."""
+    min_steps: int = 3
+    """Fewer steady steps give shares but no statistics."""
+
+
+@dataclass(frozen=True)
+class CauseCost:
+    """One cause of a rank: see view path_cost. `saving_ns` bounds the saving per step, None when it is not estimable."""
+
+    cause: str
+    path_ns: int
+    path_share: float
+    exclusive_ns: int
+    exclusive_share: float
+    steps_hit: int
+    saving_ns: int | None
+    step_min_ns: int | None
+    step_median_ns: int | None
+    step_max_ns: int | None
+
+
+@dataclass(frozen=True)
+class StepStats:
+    """Steps of a rank; times are None below three steady steps: unknown."""
+
+    count: int
+    complete: int
+    steady: int
+    origin: str
+    median_ns: int | None
+    p95_ns: int | None
+    mean_ns: int | None
+    slowest: tuple[StepOutlier, ...]
+
+
+@dataclass(frozen=True)
+class StepOutlier:
+    """A step that took more than 1.5 times the median, and the cause that it has more of than the others."""
+
+    step: int
+    dur_ns: int
+    cause: str
+    extra_ns: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule's answer for the window of one rank."""
+
+    rule: str
+    bottleneck: str
+    status: str
+    cost_ns: int | None
+    reason: str
+    evidence: Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class ExperimentCard:
+    """The one guarded change to try next; texts are filled with the trace's values by the report."""
+
+    rule: Rule
+    experiment: Experiment
+    evidence: Mapping[str, Value]
+    saving_bound_ns: int | None
+    share: float
+
+
+@dataclass(frozen=True)
+class NotAdvised:
+    """Advice that was considered and rejected."""
+
+    cause: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RankVerdict:
+    """Everything that is said about one rank."""
+
+    rank: int
+    owner: str
+    healthy: bool
+    confidence: str
+    confidence_reasons: tuple[str, ...]
+    runner_up: str | None
+    share: float | None
+    saving_bound_ns: int | None
+    window_ts_ns: int
+    window_dur_ns: int
+    steps: StepStats
+    causes: tuple[CauseCost, ...]
+    findings: tuple[Finding, ...]
+    unknown: tuple[Note, ...]
+    not_advised: tuple[NotAdvised, ...]
+    card: ExperimentCard | None
+
+
+@dataclass(frozen=True)
+class ImportIssue:
+    """A row of table import_issue, without its place."""
+
+    rank: int
+    code: str
+    severity: str
+    count: int
+    example: str | None
+    action: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer for a run: one verdict per rank, and the rank whose verdict stands for the job."""
+
+    sources: tuple[str, ...]
+    ranks: tuple[RankVerdict, ...]
+    leading_rank: int
+    issues: tuple[ImportIssue, ...] = field(default=())
+
+    @property
+    def leading(self) -> RankVerdict:
+        """The verdict that stands for the job: that of the rank with the longest steps."""
+        return next(verdict for verdict in self.ranks if verdict.rank == self.leading_rank)
+
+
+def _causes(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[CauseCost, ...]:
+    rows = connection.execute(
+        "select cause, path_ns, path_share, exclusive_ns, exclusive_share, steps, steps_hit, step_min_ns, step_median_ns, step_max_ns"
+        " from path_cost where rank = $rank order by exclusive_ns desc, cause",
+        {"rank": rank},
+    ).fetchall()
+    return tuple(
+        CauseCost(
+            cause,
+            path_ns,
+            path_share,
+            exclusive_ns,
+            exclusive_share,
+            hit,
+            None if cause == "unknown" else exclusive_ns // max(steps, 1),
+            low,
+            middle,
+            high,
+        )
+        for cause, path_ns, path_share, exclusive_ns, exclusive_share, steps, hit, low, middle, high in rows
+    )
+
+
+def _steps(connection: duckdb.DuckDBPyConnection, rank: int, parameters: VerdictParameters) -> StepStats:
+    counted = connection.execute(
+        "select count(*), count(*) filter (where complete), any_value(origin) from step where rank = $rank", {"rank": rank}
+    ).fetchone()
+    timed = connection.execute(
+        "select count(*), median(dur_ns), quantile_cont(dur_ns, 0.95), avg(dur_ns) from steady_step where rank = $rank", {"rank": rank}
+    ).fetchone()
+    count, complete, origin = counted or (0, 0, None)
+    steady, median, p95, mean = timed or (0, None, None, None)
+    known = steady >= parameters.min_steps
+    return StepStats(
+        count,
+        complete,
+        steady,
+        origin or "unknown",
+        round(median) if known else None,
+        round(p95) if known else None,
+        round(mean) if known else None,
+        _outliers(connection, rank) if known else (),
+    )
+
+
+def _outliers(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[StepOutlier, ...]:
+    rows = connection.execute(
+        "select step, dur_ns, cause, extra_ns from step_outlier where rank = $rank order by dur_ns desc, step limit 5", {"rank": rank}
+    ).fetchall()
+    return tuple(StepOutlier(*row) for row in rows)
+
+
+def _findings(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[Finding, ...]:
+    rows = connection.execute(
+        "select rule, bottleneck, status, cost_ns, reason, evidence from finding where rank = $rank and step is null order by rule",
+        {"rank": rank},
+    ).fetchall()
+    return tuple(
+        Finding(rule, bottleneck, status, cost, reason, json.loads(evidence) if evidence else {})
+        for rule, bottleneck, status, cost, reason, evidence in rows
+    )
+
+
+def _owner(causes: Sequence[CauseCost], notes: Sequence[Note], parameters: VerdictParameters) -> tuple[str, CauseCost | None]:
+    """Owner's class id, and the removable cause with the most exposed time."""
+    removable = [cause for cause in causes if cause.cause not in NOT_REMOVABLE]
+    top = removable[0] if removable else None
+    share = {cause.cause: cause.exclusive_share for cause in causes}
+    if not causes or any(note.blocks for note in notes) or share.get("unknown", 0.0) > parameters.max_unknown_share:
+        return "unknown", top
+    if top is not None and top.exclusive_share >= parameters.min_owner_share:
+        return top.cause, top
+    return "compute", top
+
+
+def _confidence(
+    owner: CauseCost | None, runner_up: CauseCost | None, steps: StepStats, notes: Sequence[Note], parameters: VerdictParameters
+) -> tuple[str, tuple[str, ...]]:
+    reasons = [note.sentence for note in notes if note.lowers]
+    if steps.steady < parameters.min_steps:
+        reasons.append(f"only {steps.steady} steady steps")
+    if owner is None:
+        return "low", (*reasons, "the capture cannot tell the owner")
+    if owner.cause != "compute":
+        above = owner.exclusive_share - parameters.min_owner_share
+        margin = owner.exclusive_share - (runner_up.exclusive_share if runner_up else 0.0)
+        if runner_up and runner_up.cause not in NOT_REMOVABLE and margin < parameters.clear_margin:
+            reasons.append(f"{runner_up.cause} costs nearly as much")
+        if above < 0.03:
+            reasons.append("it is close to the smallest share that can own a verdict")
+    elif runner_up and parameters.min_owner_share - runner_up.exclusive_share < 0.03:
+        reasons.append(f"{runner_up.cause} is close to the share that would make it the owner")
+    level = "high" if not reasons else "medium" if len(reasons) == 1 else "low"
+    return level, tuple(reasons)
+
+
+def _card(
+    causes: Sequence[CauseCost], findings: Sequence[Finding], rules: RuleSet, target: CauseCost | None, parameters: VerdictParameters
+) -> ExperimentCard | None:
+    """The experiment for `target`, the removable cause with the most exposed time, when that is worth one."""
+    if target is None or target.exclusive_share < 2 * parameters.min_runner_up_share:
+        return None
+    for finding in findings:
+        if finding.bottleneck != target.cause or finding.status != "hit":
+            continue
+        rule = rules.rule(finding.rule)
+        row = {**finding.evidence, "cost_ns": finding.cost_ns, "step": None}
+        matching = matching_experiments(rule, row)
+        if matching:
+            bound = finding.evidence.get("bound_ns")
+            return ExperimentCard(rule, matching[0], row, bound if isinstance(bound, int) else target.saving_ns, target.exclusive_share)
+    return None
+
+
+def _not_advised(findings: Sequence[Finding]) -> tuple[NotAdvised, ...]:
+    found = []
+    for finding in findings:
+        reason = finding.evidence.get("not_advised")
+        if isinstance(reason, str):
+            found.append(NotAdvised(finding.bottleneck, reason))
+    return tuple(found)
+
+
+def judge(connection: duckdb.DuckDBPyConnection, rank: int, rules: RuleSet, parameters: VerdictParameters) -> RankVerdict:
+    """The verdict for one rank; `connection` sees the run's tables, findings included."""
+    causes = _causes(connection, rank)
+    steps = _steps(connection, rank, parameters)
+    findings = _findings(connection, rank)
+    notes = rank_notes(connection, rank)
+    owner, removable = _owner(causes, notes, parameters)
+    owned = next((cause for cause in causes if cause.cause == owner), None)
+    others = [c for c in causes if c.cause not in (owner, "unknown") and c.exclusive_share >= parameters.min_runner_up_share]
+    runner_up = others[0] if others else None
+    confidence, reasons = _confidence(owned, removable if owner == "compute" else runner_up, steps, notes, parameters)
+    notes += tuple(
+        Note("rule_unknown", f"{finding.bottleneck}: {finding.reason}", "", False, False) for finding in findings if finding.status == "unknown"
+    )
+    window = connection.execute(
+        "select coalesce(min(ts_ns), 0), coalesce(sum(dur_ns), 0)::bigint from critical_path where rank = $rank", {"rank": rank}
+    ).fetchone() or (0, 0)
+    return RankVerdict(
+        rank,
+        owner,
+        owner == "compute" and (removable is None or removable.exclusive_share < parameters.min_runner_up_share),
+        confidence,
+        reasons,
+        runner_up.cause if runner_up else None,
+        owned.exclusive_share if owned else None,
+        owned.saving_ns if owned and owner != "compute" else None,
+        window[0],
+        window[1],
+        steps,
+        causes,
+        findings,
+        notes,
+        _not_advised(findings),
+        None if owner == "unknown" else _card(causes, findings, rules, removable, parameters),
+    )
+
+
+def job_answer(connection: duckdb.DuckDBPyConnection, rules: RuleSet, parameters: VerdictParameters | None = None) -> Answer:
+    """The answer for all ranks of a run."""
+    parameters = parameters or VerdictParameters()
+    sources = connection.execute("select rank, path from source order by source_id").fetchall()
+    ranks = sorted({rank for rank, _ in sources})
+    verdicts = tuple(judge(connection, rank, rules, parameters) for rank in ranks)
+    issues = connection.execute("select rank, code, severity, count, example, action from import_issue order by rank, code").fetchall()
+    leading = max(verdicts, key=lambda verdict: (verdict.steps.mean_ns or 0, verdict.window_dur_ns, -verdict.rank))
+    return Answer(tuple(path for _, path in sources), verdicts, leading.rank, tuple(ImportIssue(*issue) for issue in issues))
