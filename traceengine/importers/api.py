@@ -67,7 +67,10 @@ def import_traces(request: ImportRequest, progress: ProgressSink | None = None) 
     sources = [SourceFile(file.name, file.stat().st_size, digest) for file, digest in zip(files, hashes, strict=True)]
     with RunWriter(target, replace=request.replace or request.out is None) as writer:
         threads = request.jobs or os.cpu_count() or 1
-        staged = [_stage(file, kind, source, writer, threads, progress or SilentProgress()) for file, kind, source in zip(files, kinds, sources, strict=True)]
+        staged = [
+            _stage(file, kind, source, writer, threads, progress or SilentProgress())
+            for file, kind, source in zip(files, kinds, sources, strict=True)
+        ]
         placements = _place(staged, request.rank)
         for trace, placement in zip(staged, placements, strict=True):
             finish_trace(trace, writer, placement, threads)

@@ -60,7 +60,9 @@ def _traces_in(folder: Path) -> list[Path]:
         return [folder]
     if not files:
         raise UnreadableInputError(
-            f"no traces in this folder (looked for *{', *'.join(TRACE_SUFFIXES[:7])}, ...)", where=str(folder), hint="Give the folder that holds the trace files."
+            f"no traces in this folder (looked for *{', *'.join(TRACE_SUFFIXES[:7])}, ...)",
+            where=str(folder),
+            hint="Give the folder that holds the trace files.",
         )
     return files
 
@@ -71,9 +73,13 @@ def sniff(path: Path) -> Format:
         with path.open("rb") as stream:
             start = stream.read(512)
     except OSError as error:
-        raise UnreadableInputError(f"it cannot be read ({error.strerror})", where=str(path), hint="Check the path and its permissions.") from error
+        raise UnreadableInputError(
+            f"it cannot be read ({error.strerror})", where=str(path), hint="Check the path and its permissions."
+        ) from error
     if not start:
-        raise EmptyTraceError("the file is empty (0 bytes)", where=str(path), hint="The capture wrote nothing: record again and wait until the export ends.")
+        raise EmptyTraceError(
+            "the file is empty (0 bytes)", where=str(path), hint="The capture wrote nothing: record again and wait until the export ends."
+        )
     return sniff_bytes(start, str(path))
 
 
@@ -93,8 +99,12 @@ def sniff_bytes(start: bytes, where: str) -> Format:
     if text[:1] in (b"{", b"["):
         return Format.JSON
     if text[:1] == b"<":
-        raise UnknownFormatError("this is an HTML or XML page, no trace", where=where, hint="Download the trace file itself, not the page about it.")
-    raise UnknownFormatError("this is no trace", where=where, hint="Give a trace of torch.profiler (.json, .json.gz) or an Nsight Systems export (.sqlite).")
+        raise UnknownFormatError(
+            "this is an HTML or XML page, no trace", where=where, hint="Download the trace file itself, not the page about it."
+        )
+    raise UnknownFormatError(
+        "this is no trace", where=where, hint="Give a trace of torch.profiler (.json, .json.gz) or an Nsight Systems export (.sqlite)."
+    )
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import duckdb
 
 from traceengine.resources import queries_dir
 
-MEMORY_LIMIT = "160MB"
-"""Memory for sorts and joins of one import; beyond it DuckDB works on disk. Enough for a hash table of two million launches."""
+MEMORY_LIMIT = "192MB"
+"""Memory of one connection: a group of parts needs about 60 MB; what is above is for traces with huge arguments."""
 
 
 @cache

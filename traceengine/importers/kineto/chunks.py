@@ -20,8 +20,8 @@ the fixed cost of a piece (about 2 ms) does not show."""
 _HEAD_LIMIT = 256 << 20
 _CUT = re.compile(rb"\}\s*(,)\s*\{\s*\"")
 _ARRAY_KEY = re.compile(rb"\"traceEvents\"\s*:\s*\[")
-_MAYBE_END = re.compile(rb"[}\[,]\s*\](?=\s*[,}\]]|\s*\Z)")
-_TOKEN = re.compile(rb"\"(?:[^\"\\]|\\.)*\"|[\[\]{}]", re.DOTALL)
+_MAYBE_END = re.compile(rb"\}\s*,?\s*\]\s*(?:[,}\]]|\Z)")
+_TOKEN = re.compile(rb"\"[^\"\\]*(?:\\.[^\"\\]*)*\"|[\[\]{}]", re.DOTALL)
 
 Read = Callable[[int], bytes]
 

@@ -113,9 +113,15 @@ def _list(value: object) -> list[Any]:
 def _kept(document: dict[str, Any], distributed: dict[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {key: document[key] for key in _PLAIN_KEYS if isinstance(document.get(key), int | float | str)}
     if distributed:
-        groups = [{key: group[key] for key in _GROUP_KEYS if key in group} for group in _list(distributed.get("pg_config")) if isinstance(group, dict)]
+        groups = [
+            {key: group[key] for key in _GROUP_KEYS if key in group}
+            for group in _list(distributed.get("pg_config"))
+            if isinstance(group, dict)
+        ]
         kept["distributedInfo"] = {
-            key: distributed[key] for key in ("backend", "rank", "world_size", "pg_count", "nccl_version") if isinstance(distributed.get(key), int | str)
+            key: distributed[key]
+            for key in ("backend", "rank", "world_size", "pg_count", "nccl_version")
+            if isinstance(distributed.get(key), int | str)
         } | ({"pg_config": groups} if groups else {})
     return kept
 

@@ -24,10 +24,10 @@ SKIP, PYTHON, ANNOTATION, WORK = 0, 1, 2, 3
 
 @dataclass
 class Nested:
-    """Answer for one batch, one entry per event: parent id, depth, and the repaired durations by position."""
+    """Answer for one batch, one entry per event: parent id (-1: none), depth (-1: not nested), repaired durations by position."""
 
-    parents: list[int | None] = field(default_factory=list)
-    depths: list[int | None] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    depths: list[int] = field(default_factory=list)
     cut_durations: dict[int, int] = field(default_factory=dict)
 
 
@@ -43,22 +43,22 @@ class Nester:
         self._ids: list[int] = []
         self._kinds: list[int] = []
 
-    def add(self, first_id: int, threads: Sequence[int], starts: Sequence[int], durations: Sequence[int | None], kinds: Sequence[int]) -> Nested:
-        """Nest the next events in order; the event at position p has id `first_id + p`. An unknown duration counts as 0."""
+    def add(self, first_id: int, threads: Sequence[int], starts: Sequence[int], durations: Sequence[int], kinds: Sequence[int]) -> Nested:
+        """Nest the next events in order; the event at position p has id `first_id + p`."""
         answer = Nested()
         ends, ids, stack_kinds, true_ends = self._ends, self._ids, self._kinds, self._true_ends
         parents, depths = answer.parents, answer.depths
         for position, kind in enumerate(kinds):
             if kind == SKIP:
-                parents.append(None)
-                depths.append(None)
+                parents.append(-1)
+                depths.append(-1)
                 continue
             if threads[position] != self._thread:
                 self._thread = threads[position]
                 for stack in (ends, ids, stack_kinds, true_ends):
                     stack.clear()
             start = starts[position]
-            end = true_end = start + (durations[position] or 0)
+            end = true_end = start + durations[position]
             while ends and ends[-1] <= start:
                 ends.pop()
                 ids.pop()
@@ -66,9 +66,9 @@ class Nester:
                 true_ends.pop()
             if ends and end > ends[-1]:
                 end, true_end = self._overlap(start, end, kind)
-                if true_end != start + (durations[position] or 0):
+                if true_end != start + durations[position]:
                     answer.cut_durations[position] = true_end - start
-            parents.append(ids[-1] if ids else None)
+            parents.append(ids[-1] if ids else -1)
             depths.append(len(ids))
             ends.append(end)
             ids.append(first_id + position)

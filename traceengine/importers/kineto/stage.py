@@ -98,10 +98,14 @@ class Stager:
             while waiting:
                 self._collect(*waiting.popleft())
         if not self._parts:
-            raise EmptyTraceError("its traceEvents array is empty", where=self._where, hint="Record some steps while the profiler is active.")
+            raise EmptyTraceError(
+                "its traceEvents array is empty", where=self._where, hint="Record some steps while the profiler is active."
+            )
         issues = []
         if reader.truncated:
-            issues.append(Issue("truncated", WARNING, 1, "Kept the complete events; the capture's end is missing, so record again if it matters."))
+            issues.append(
+                Issue("truncated", WARNING, 1, "Kept the complete events; the capture's end is missing, so record again if it matters.")
+            )
         return Staged(self._parts, _document(reader, self._where), reader.truncated, issues)
 
     def _parse(self, chunk: Chunk) -> str:
@@ -112,7 +116,7 @@ class Stager:
         part = str(self._folder / f"part-{chunk.number:06d}.parquet")
         url = self._files.put(chunk)
         try:
-            self._local.connection.execute(statement("stage_chunk"), {"chunk": url, "part": part})
+            self._local.connection.execute(statement("stage_chunk"), {"chunk": url, "part": part, "number": chunk.number})
         finally:
             self._files.drop(chunk)
         return part
@@ -142,7 +146,9 @@ def _document(reader: ChunkReader, where: str) -> dict[str, Any]:
     try:
         document = json.loads((head + tail).decode("utf-8", errors="replace"), strict=False)
     except ValueError as error:
-        raise UnknownFormatError(f"what stands around traceEvents is no JSON object ({error})", where=where, hint="Export the trace again.") from error
+        raise UnknownFormatError(
+            f"what stands around traceEvents is no JSON object ({error})", where=where, hint="Export the trace again."
+        ) from error
     if not isinstance(document, dict) or document.pop("traceEvents", None) != []:
         raise UnknownFormatError("traceEvents is not a key of its top level", where=where, hint="Give a trace of torch.profiler.")
     return document

@@ -1,147 +1,138 @@
-"""Third pass: the run's tables from the staged events of one trace."""
+"""Third pass: the run's tables from the staged events, a group of parts at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
 
 import duckdb
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from traceengine.importers.kineto.nest import ANNOTATION, PYTHON, SKIP, WORK, Nester
-from traceengine.importers.sql import statement
+from traceengine.importers.kineto.extsort import Records
+from traceengine.importers.kineto.identity import DEVICE_RESULT, LINK_RESULT, Identities
+from traceengine.importers.kineto.routes import COUNTER, DEVICE, FLOW, HOST, LABEL, MEMORY, WAIT
+from traceengine.importers.sql import statement, work_connection
 from traceengine.run import RunWriter
-from traceengine.schema import table
 
-BATCH_ROWS = 32_768
-ROW_GROUP_ROWS = 131_072
-_INSTRUMENT = {"python": PYTHON, "annotation": ANNOTATION, "overhead": SKIP, "marker": SKIP}
-_CALL_COLUMNS = ("event_id", "pid", "tid", "ts_ns", "dur_ns", "class", "correlation_id")
-_DTYPE_BYTES = {
-    "byte": 1, "char": 1, "bool": 1, "int8": 1, "uint8": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1,
+PARTS_PER_GROUP = 4
+"""Parts written together: their rows (about 75,000) become one row group of each table."""
+
+_IDENTIFIED = {HOST: "host_events", DEVICE: "device_events", WAIT: "stream_waits", LABEL: "device_annotations"}
+_PLAIN = {FLOW: "flows", MEMORY: "memory_events", COUNTER: "counters"}
+DTYPE_BYTES = {
+    "byte": 1, "char": 1, "bool": 1, "int8": 1, "uint8": 1,
+    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1,
     "short": 2, "int16": 2, "half": 2, "float16": 2, "bfloat16": 2,
     "int": 4, "int32": 4, "float": 4, "float32": 4,
     "long": 8, "long int": 8, "int64": 8, "double": 8, "float64": 8, "complexfloat": 8, "complexdouble": 16,
 }  # fmt: skip
+"""Bytes of an element by c10's names of its type."""
 
 
 @dataclass(frozen=True)
 class TableJob:
-    """Where rows come from and go to. `origin_ns` is the file's own time of ts_ns = 0."""
+    """Where rows come from and go to. `origin_ns` is the file's own time of ts_ns = 0; `relations` are the small lookup tables."""
 
-    connection: duckdb.DuckDBPyConnection
     parts: list[str]
     scratch: Path
     writer: RunWriter
     rank: int
     origin_ns: int
+    relations: dict[str, pa.Table]
+    threads: int
 
-    def batches(self, name: str, **parameters: Any) -> Iterator[pa.RecordBatch]:
-        """Result of a statement in batches."""
-        relation = self.connection.sql(statement(name), params=parameters)
-        yield from relation.to_arrow_reader(BATCH_ROWS)
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """A single-threaded connection that knows the lookup tables."""
+        connection = work_connection(self.scratch, 1)
+        for name, rows in self.relations.items():
+            connection.register(f"given_{name}", rows)
+            connection.execute(f"create temp table {name} as from given_{name}")
+            connection.unregister(f"given_{name}")
+        return connection
+
+    def files(self, name: str) -> list[str]:
+        """What was written of table `name`, in order."""
+        folder = self.writer.part_path(name, self.rank, 0).parent
+        return [str(path) for path in sorted(folder.glob("part-*.parquet"))]
+
+
+def groups_of(parts: list[str]) -> list[list[str]]:
+    """Parts by group."""
+    return [parts[start : start + PARTS_PER_GROUP] for start in range(0, len(parts), PARTS_PER_GROUP)]
+
+
+def write_event_tables(job: TableJob, identities: Identities, targets: set[str]) -> None:
+    """Write the tables in `targets`, groups in parallel."""
+    connections: SimpleQueue[duckdb.DuckDBPyConnection] = SimpleQueue()
+    for _ in range(job.threads):
+        connections.put(job.connect())
+
+    def write(group: int, parts: list[str]) -> None:
+        with _borrowed(connections) as connection:
+            _write_group(job, connection, group, parts, identities, targets)
+
+    with ThreadPoolExecutor(job.threads, thread_name_prefix="write") as pool:
+        for future in [pool.submit(write, group, parts) for group, parts in enumerate(groups_of(job.parts))]:
+            future.result()
+    while not connections.empty():
+        connections.get().close()
 
 
 @contextmanager
-def parquet_sink(path: Path, schema: pa.Schema) -> Iterator[Any]:
-    """A function that appends batches to a Parquet file in row groups; without any row there is no file."""
-    pending: list[pa.Table] = []
-    rows = 0
-    writer: pq.ParquetWriter | None = None
-
-    def flush() -> None:
-        nonlocal pending, rows, writer
-        if rows:
-            writer = writer or pq.ParquetWriter(path, schema, compression="zstd")
-            writer.write_table(pa.concat_tables(pending))
-        pending, rows = [], 0
-
-    def append(batch: pa.Table) -> None:
-        nonlocal rows
-        pending.append(batch.select(schema.names).cast(schema))
-        rows += batch.num_rows
-        if rows >= ROW_GROUP_ROWS:
-            flush()
-
+def _borrowed(connections: SimpleQueue[duckdb.DuckDBPyConnection]) -> Iterator[duckdb.DuckDBPyConnection]:
+    connection = connections.get()
     try:
-        yield append
-        flush()
+        yield connection
     finally:
-        if writer is not None:
-            writer.close()
+        connections.put(connection)
 
 
-@dataclass
-class HostResult:
-    """What the other tables need to know about the host events."""
-
-    count: int
-    calls: Path
-    collectives: Path
-    overlaps: int
-    unclosed_frames: int
-
-
-_CALLS_SCHEMA = pa.schema([table("host_event").arrow.field(name) for name in _CALL_COLUMNS])
-
-
-def write_host_events(job: TableJob) -> HostResult:
-    """Nest and write table host_event; calls with a correlation id and collectives are set aside for the joins that follow."""
-    schema = table("host_event").arrow
-    nester = Nester()
-    result = HostResult(0, job.scratch / "calls.parquet", job.scratch / "collectives.parquet", 0, 0)
-    pq.write_table(_CALLS_SCHEMA.empty_table(), result.calls)
-    pq.write_table(schema.empty_table(), result.collectives)
-    with (
-        parquet_sink(job.writer.part_path("host_event", job.rank, 0), schema) as events,
-        parquet_sink(result.calls, _CALLS_SCHEMA) as calls,
-        parquet_sink(result.collectives, schema) as collectives,
-    ):
-        for batch in job.batches("host_events", parts=job.parts, origin=job.origin_ns):
-            rows = _nested(nester, pa.Table.from_batches([batch]), result.count, job.rank)
-            result.count += rows.num_rows
-            events(rows)
-            kinds = rows.column("kind").to_pylist()
-            is_call = pa.array([kind in ("runtime", "driver") for kind in kinds])
-            has_id = rows.column("correlation_id").is_valid()
-            calls(rows.filter(pa.compute.and_(is_call, has_id)).select(list(_CALL_COLUMNS)))
-            collectives(rows.filter(pa.compute.equal(rows.column("name"), "record_param_comms")))
-    result.overlaps, result.unclosed_frames = nester.overlaps, nester.unclosed_frames
-    return result
+def _write_group(
+    job: TableJob, connection: duckdb.DuckDBPyConnection, group: int, parts: list[str], identities: Identities, targets: set[str]
+) -> None:
+    host = identities.host.read(group)
+    if len(host):
+        _with_result(job, connection, HOST, group, parts, _arrow(host))
+    operations = _joined(identities.device.read(group), identities.links.read(group))
+    if operations.num_rows:
+        for target in (DEVICE, WAIT, LABEL):
+            if target in targets:
+                _with_result(job, connection, target, group, parts, operations)
+    for target, name in _PLAIN.items():
+        if target in targets:
+            copy_rows(job, connection, target, name, group, parts=parts, origin=job.origin_ns)
 
 
-def _nested(nester: Nester, rows: pa.Table, first_id: int, rank: int) -> pa.Table:
-    """Add identity, parent and depth to sorted host events."""
-    count = rows.num_rows
-    durations = rows.column("dur_ns").to_pylist()
-    kinds = [_INSTRUMENT.get(kind, WORK) for kind in rows.column("kind").to_pylist()]
-    nested = nester.add(first_id, rows.column("thread_number").to_pylist(), rows.column("ts_ns").to_pylist(), durations, kinds)
-    if nested.cut_durations:
-        for position, duration in nested.cut_durations.items():
-            durations[position] = duration
-        rows = rows.set_column(rows.schema.get_field_index("dur_ns"), "dur_ns", pa.array(durations, pa.int64()))
-    return (
-        rows.append_column("rank", pa.array([rank] * count, pa.int64()))
-        .append_column("event_id", pa.array(range(first_id, first_id + count), pa.int64()))
-        .append_column("parent_id", pa.array(nested.parents, pa.int64()))
-        .append_column("depth", pa.array(nested.depths, pa.int64()))
-    )
+def _with_result(job: TableJob, connection: duckdb.DuckDBPyConnection, target: str, group: int, parts: list[str], result: pa.Table) -> None:
+    connection.register("result", result)
+    copy_rows(job, connection, target, _IDENTIFIED[target], group, parts=parts, origin=job.origin_ns)
+    connection.unregister("result")
 
 
-def write_from(job: TableJob, target: str, name: str, **parameters: Any) -> int:
-    """Write table `target` from statement `name`; returns the number of rows."""
-    count = 0
-    with parquet_sink(job.writer.part_path(target, job.rank, 0), table(target).arrow) as append:
-        for batch in job.batches(name, rank=job.rank, **parameters):
-            count += batch.num_rows
-            append(pa.Table.from_batches([batch]))
-    return count
+def copy_rows(job: TableJob, connection: duckdb.DuckDBPyConnection, target: str, name: str, part: int, **parameters: object) -> None:
+    """Run a statement that writes part `part` of table `target`; without rows no file stays."""
+    file = job.writer.part_path(target, job.rank, part)
+    row = connection.execute(statement(name), {"rank": job.rank, "file": str(file), **parameters}).fetchone()
+    if row is None or not row[0]:
+        file.unlink(missing_ok=True)
 
 
-def register_dtypes(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the relation `dtype_size`: bytes of an element by c10's name of its type."""
-    connection.register("dtype_size", pa.table({"dtype": list(_DTYPE_BYTES), "bytes": pa.array(_DTYPE_BYTES.values(), pa.int64())}))
+def _arrow(records: Records) -> pa.Table:
+    return pa.table({name: np.ascontiguousarray(records[name]) for name in records.dtype.names or ()})
+
+
+def _joined(device: Records, links: Records) -> pa.Table:
+    """Device results with their launches; -1 where there is none."""
+    device = device[np.argsort(device["row"])] if len(device) else np.empty(0, DEVICE_RESULT)
+    launch = np.full(len(device), -1, np.int64)
+    thread = np.full(len(device), -1, np.int32)
+    links = links if len(links) else np.empty(0, LINK_RESULT)
+    place = np.searchsorted(device["row"], links["row"])
+    launch[place] = links["launch_id"]
+    thread[place] = links["launch_thread"]
+    return _arrow(device).append_column("launch_id", pa.array(launch)).append_column("launch_thread", pa.array(thread))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 
 from traceengine.importers.kineto.tables import TableJob
@@ -34,13 +34,17 @@ class Activity:
     events: int
 
 
-def write_threads(job: TableJob, host_events: list[Path], numbers: dict[tuple[str | None, str | None], tuple[int, int]]) -> None:
+Numbers = dict[tuple[str | None, str | None], tuple[int, int]]
+
+
+def write_threads(job: TableJob, connection: duckdb.DuckDBPyConnection, numbers: Numbers) -> None:
     """Write table `thread`; `numbers` maps the texts of the file to the numbers of the tables."""
+    host_events = job.files("host_event")
     if not host_events:
         return
-    rows = job.connection.execute(statement("thread_activity"), {"events": [str(path) for path in host_events]}).fetchall()
+    rows = connection.execute(statement("thread_activity"), {"events": host_events}).fetchall()
     activities = [Activity(*row) for row in rows]
-    process_names, thread_names = _names(job, numbers)
+    process_names, thread_names = _names(connection, job.parts, numbers)
     texts = {pair: tid for (_, tid), pair in numbers.items() if tid is not None and pair[1] < 0}
     main = max(activities, key=_main_order, default=None)
     documents = []
@@ -49,7 +53,14 @@ def write_threads(job: TableJob, host_events: list[Path], numbers: dict[tuple[st
         name = thread_names.get(pair) or texts.get(pair)
         role = "main" if activity is main else _role(activity, name)
         documents.append(
-            {"rank": job.rank, "pid": activity.pid, "tid": activity.tid, "name": name, "process_name": process_names.get(activity.pid), "role": role}
+            {
+                "rank": job.rank,
+                "pid": activity.pid,
+                "tid": activity.tid,
+                "name": name,
+                "process_name": process_names.get(activity.pid),
+                "role": role,
+            }
         )
     job.writer.write("thread", job.rank, pa.Table.from_pylist(documents, schema=table("thread").arrow))
 
@@ -57,7 +68,15 @@ def write_threads(job: TableJob, host_events: list[Path], numbers: dict[tuple[st
 def _main_order(activity: Activity) -> tuple[int, ...]:
     """The loop's thread holds the step markers; without them the optimizer, else most operators, calls, events."""
     forward = activity.operations - 2 * activity.backward_nodes
-    return (activity.steps, activity.optimizer_steps, forward, activity.calls, int(activity.pid == activity.tid), activity.events, -activity.tid)
+    return (
+        activity.steps,
+        activity.optimizer_steps,
+        forward,
+        activity.calls,
+        int(activity.pid == activity.tid),
+        activity.events,
+        -activity.tid,
+    )
 
 
 def _role(activity: Activity, name: str | None) -> str:
@@ -70,11 +89,11 @@ def _role(activity: Activity, name: str | None) -> str:
     return "autograd" if activity.backward_nodes else "other"
 
 
-def _names(job: TableJob, numbers: dict[tuple[str | None, str | None], tuple[int, int]]) -> tuple[dict[int, str], dict[tuple[int, int], str]]:
+def _names(connection: duckdb.DuckDBPyConnection, parts: list[str], numbers: Numbers) -> tuple[dict[int, str], dict[tuple[int, int], str]]:
     """Names of processes and threads from the file's metadata events."""
     processes: dict[int, str] = {}
     threads: dict[tuple[int, int], str] = {}
-    for pid, tid, kind, args in job.connection.execute(statement("metadata_events"), {"parts": job.parts}).fetchall():
+    for pid, tid, kind, args in connection.execute(statement("metadata_events"), {"parts": parts}).fetchall():
         try:
             document = json.loads(args) if args else None
         except ValueError:
