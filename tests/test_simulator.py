@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter, defaultdict
+from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from tests.simulate import Cause, Execution, JobSpec, simulate, totals_ns, witho
 from tests.simulate.classics import CLASSICS
 from tests.simulate.jobs import KINDS, PLANTS, random_spec
 from tests.simulate.kineto import op_span_ns, recorded_clock
+from tests.simulate.nsys import FIRST_TS_NS
 from tests.simulate.spec import (
     Comm,
     Copy,
@@ -434,3 +438,28 @@ def test_loader_batches_are_not_taken_before_they_are_decoded() -> None:
         assert ready is not None
         assert taken is not None
         assert ready <= taken
+
+
+@pytest.mark.parametrize("name", ["pageable_copy", "one_graph", "late_loader_rank", "queue_full"])
+def test_the_nsys_export_holds_what_happened_to_the_ns(name: str, tmp_path: Path) -> None:
+    execution = simulate(CLASSICS[name])
+    for rank, state in execution.ranks.items():
+        path = tmp_path / f"rank{rank}.sqlite"
+        execution.to_nsys_sqlite(path, rank)
+        with closing(sqlite3.connect(path)) as connection:
+            kernels = connection.execute("select start, end, streamId from CUPTI_ACTIVITY_KIND_KERNEL").fetchall()
+            present = {name for (name,) in connection.execute("select name from sqlite_master")}
+            copies = []
+            if "CUPTI_ACTIVITY_KIND_MEMCPY" in present:
+                copies = connection.execute("select start, end, streamId from CUPTI_ACTIVITY_KIND_MEMCPY").fetchall()
+            launched = connection.execute(
+                """select count(*) from CUPTI_ACTIVITY_KIND_KERNEL k join CUPTI_ACTIVITY_KIND_RUNTIME r
+                   on r.correlationId = k.correlationId and r.globalTid / 16777216 = k.globalPid / 16777216
+                   and r.start <= k.start join StringIds s on s.id = r.nameId where s.value like 'cuda%Launch%'"""
+            ).fetchone()[0]
+            steps = connection.execute("select count(*) from NVTX_EVENTS where text like 'step %'").fetchone()[0]
+        true = sorted((FIRST_TS_NS + op_span_ns(op)[0], FIRST_TS_NS + op_span_ns(op)[1], op.stream.number) for op in state.ops)
+        assert sorted(kernels + copies) == true
+        assert launched == len(kernels)
+        assert steps == execution.spec.steps
+        assert ("CUPTI_ACTIVITY_KIND_OVERHEAD" in present) == (name == "queue_full")

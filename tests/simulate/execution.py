@@ -6,10 +6,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from .kineto import op_span_ns, to_kineto
 from .machine import Simulation
+from .nsys import write_nsys_sqlite
 from .program import programs
 from .spec import Cause, JobSpec, without
 from .starts import thread_starts
@@ -95,6 +97,10 @@ class Execution:
     def to_kineto(self, rank: int) -> dict[str, Any]:
         """The trace that the torch profiler would have written on `rank`, ready for `json.dump`."""
         return to_kineto(self.spec, self.ranks[rank])
+
+    def to_nsys_sqlite(self, path: Path, rank: int = 0) -> None:
+        """Write the SQLite export that Nsight Systems would have made of `rank`, to a new file."""
+        write_nsys_sqlite(self.spec, self.ranks[rank], path)
 
     # -- critical paths ----------------------------------------------------------------------------------------------
 

@@ -78,12 +78,17 @@ def _distributed(spec: JobSpec, rank: int) -> Event:
     return {"backend": "nccl", "rank": rank, "world_size": size, "pg_count": 1, "pg_config": [group], "nccl_version": "2.28.9"}
 
 
-def recorded_clock(spec: JobSpec, rank: int) -> Callable[[int], int]:
-    """From true ns since the start of the window to what this rank's clock reads, in ns."""
+def clock_error_ns(spec: JobSpec, rank: int, true_ns: int) -> int:
+    """How much this rank's clock is ahead at a true time since the start of the window."""
     options = spec.trace
     offset_ns = options.clock_offset_ns[rank] if options.clock_offset_ns else 0
     drift_ppb = options.clock_drift_ppb[rank] if options.clock_drift_ppb else 0
-    return lambda true_ns: FIRST_TS_NS + offset_ns + true_ns + true_ns * drift_ppb // 1_000_000_000
+    return offset_ns + true_ns * drift_ppb // 1_000_000_000
+
+
+def recorded_clock(spec: JobSpec, rank: int) -> Callable[[int], int]:
+    """From true ns since the start of the window to what this rank's clock reads, in ns."""
+    return lambda true_ns: FIRST_TS_NS + true_ns + clock_error_ns(spec, rank, true_ns)
 
 
 class _Writer:
