@@ -10,6 +10,7 @@ A row gives the columns that matter; the others get a default that is valid and 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,9 @@ import pyarrow.compute as pc
 
 from traceengine.run import Manifest, Run, RunWriter, write_table
 from traceengine.schema import ColumnType, Table, TableOrigin, table
+
+SHARED = Path(os.environ.get("TRACEENGINE_SHARED", Path(__file__).parents[2] / "shared"))
+"""Material that may or may not be here; tests that need it skip without."""
 
 _DEFAULTS: dict[str, object] = {
     "rank": 0,

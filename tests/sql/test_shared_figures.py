@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SHARED
+from helpers import SHARED
 
 from traceengine.importers import ImportRequest, import_traces
 from traceengine.sql import open_sandbox, query
@@ -76,7 +76,8 @@ CASE_QUERIES = {
     "B28": """select count(*) filter (where dur_ns > 1000000) as gaps_over_1ms, count(*) as gaps_all,
               sum(dur_ns) filter (where dur_ns > 1000000) // 1000 as time_in_gaps_over_1ms, sum(dur_ns) // 1000 as time_in_gaps_all
               from gap""",
-    "B32": """select (select busy_ns // 1000 from device_time) as gpu_busy, (select sum(overhead_ns) // 1000 from thread_busy) as overhead_time,
+    "B32": """select (select busy_ns // 1000 from device_time) as gpu_busy,
+              (select sum(overhead_ns) // 1000 from thread_busy) as overhead_time,
               (select self_device_ns // 1000 from operator where name = 'aten::add') as device_time_aten_add,
               (select count(*) from device_time) as n_gpu_devices""",
     "B35": """select sum(self_device_ns) // 1000 as sum_self_gpu_time, sum(self_host_ns) // 1000 as sum_self_cpu_time,

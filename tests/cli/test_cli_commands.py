@@ -171,8 +171,8 @@ def test_rules_of_ones_own(workplace: Path, capsys: pytest.CaptureFixture[str], 
 
 def test_a_shadow_shares_tables_and_leaves_the_run_alone(job: Path, tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in job.rglob("*")}
-    (tmp_path / "shadow").mkdir()
-    shadow = _shadow(Run.open(job), tmp_path / "shadow", with_analysis=True)
+    shadow = _shadow(Run.open(job), tmp_path / "shadow")
+    assert shadow.analysis_manifest() is None
     assert shadow.read("device_event").num_rows == 3
     with shadow.analysis_writer({"key": "other"}):
         pass
