@@ -22,7 +22,9 @@ wait as (
         when 'stream_sync' then 'stream_sync'
         when 'event_sync' then 'event_sync'
         when 'stream_wait_call' then 'stream_wait_event'
-      end
+      end,
+      -- An untyped record that names neither stream nor event can only be a wait for the whole context.
+      case when wait.stream is null and wait.event is null then 'context_sync' end
     ) as sync_kind
   from read_parquet($waits) wait
   left join context_device on wait.process = context_device.process and wait.context = context_device.context

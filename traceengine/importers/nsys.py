@@ -19,7 +19,16 @@ from traceengine.importers.nsys_host import Export
 from traceengine.importers.nsys_meta import ExportInfo, export_issues, read_info
 from traceengine.importers.nsys_names import Enums, NameBook, Strings
 from traceengine.importers.nsys_open import open_nsys
-from traceengine.importers.nsys_ranks import Devices, RankClaim, ThreadLabels, find_ranks, lone_process, mpi_ranks, read_devices, read_labels
+from traceengine.importers.nsys_ranks import (
+    Devices,
+    RankClaim,
+    ThreadLabels,
+    find_ranks,
+    lone_process,
+    mpi_ranks,
+    read_devices,
+    read_labels,
+)
 from traceengine.importers.nsys_source import NsysSource, path_size
 from traceengine.importers.nsys_stage import StageFiles, stage_export
 from traceengine.importers.nsys_threads import write_threads
@@ -111,12 +120,22 @@ def stage_nsys(path: Path, file: NsysFile, folder: Path, options: NsysOptions) -
             files = stage_export(export, folder / "stage", connection)
         told = mpi_ranks(source) or files.nvtx.ranks()
         claims = find_ranks(files.population, told)
-        issues = [*export_issues(source, info), *_capture_issues(info, files, source)]
+        issues = [*export_issues(source, info), *_capture_issues(info, files, source), *_name_issues(export)]
         _refuse_empty(path, files, issues)
         issues += _population_issues(files, claims)
         labels = read_labels(source, export.strings, files.nvtx.thread_names)
         return StagedReport(
-            file, folder, info, claims, files, export, read_devices(source), labels, lone_process(files.population), source.truncated, tuple(issues)
+            file,
+            folder,
+            info,
+            claims,
+            files,
+            export,
+            read_devices(source),
+            labels,
+            lone_process(files.population),
+            source.truncated,
+            tuple(issues),
         )
     finally:
         source.close()
@@ -170,14 +189,24 @@ def _capture_issues(info: ExportInfo, files: StageFiles, source: NsysSource) -> 
         issues.append(Issue("truncated", WARNING, 1, "The last line was cut and is left out; what came after it is missing. Export again."))
     if not files.nvtx.ranges:
         traced = info.traced("NvtxEvents", "COLLECT_NVTX_TRACE")
-        said = {True: "NVTX was traced and nothing was recorded", False: "NVTX was not traced", None: "the export does not say whether NVTX was traced"}
-        issues.append(Issue("no_nvtx", WARNING, 1, "Ranges are not captured: record with --trace=cuda,nvtx and mark the steps.", said[traced]))
+        said = {
+            True: "NVTX was traced and nothing was recorded",
+            False: "NVTX was not traced",
+            None: "the export does not say whether NVTX was traced",
+        }
+        issues.append(
+            Issue("no_nvtx", WARNING, 1, "Ranges are not captured: record with --trace=cuda,nvtx and mark the steps.", said[traced])
+        )
     if files.rows["graphs"]:
         action = "Counted as busy; the kernels inside are unknown. Record with --cuda-graph-trace=node to see them."
         issues.append(Issue("whole_graphs", WARNING, files.rows["graphs"], action, info.option("CUDA_GRAPH_TRACE_OPTIONS:MODE")))
     if not files.rows["operations"]:
         if files.launches:
-            issues.append(Issue("no_device_events", ERROR, files.launches, "No GPU kernels captured although launches were seen: the device is unknown."))
+            issues.append(
+                Issue(
+                    "no_device_events", ERROR, files.launches, "No GPU kernels captured although launches were seen: the device is unknown."
+                )
+            )
         else:
             issues.append(Issue("no_device_events", WARNING, 0, "No device was recorded; nothing is known about any."))
     if files.nvtx.open_ranges:
@@ -186,7 +215,20 @@ def _capture_issues(info: ExportInfo, files: StageFiles, source: NsysSource) -> 
     for kind, count in sorted(files.nvtx.unknown_types.items()):
         issues.append(Issue("unknown_nvtx_type", WARNING, count, "Left out: this kind of record is not known.", f"eventType {kind}"))
     if files.negative["device"]:
-        issues.append(Issue("lost_device_event_without_end", WARNING, files.negative["device"], "Left out of every sum: it ends before it starts."))
+        issues.append(
+            Issue("lost_device_event_without_end", WARNING, files.negative["device"], "Left out of every sum: it ends before it starts.")
+        )
+    return issues
+
+
+def _name_issues(export: Export) -> list[Issue]:
+    broken = sorted(text for text in export.book.texts if "\ufffd" in text)
+    unnamed = sum(text in ("[unknown kernel]", "[unknown call]") for text in export.book.texts)
+    issues = []
+    if broken:
+        issues.append(Issue("invalid_utf8", WARNING, len(broken), "Bytes that are no UTF-8 became U+FFFD in these names.", broken[0]))
+    if unnamed:
+        issues.append(Issue("unknown_name", WARNING, unnamed, "Some calls or kernels name a string that the export does not hold."))
     return issues
 
 
@@ -209,9 +251,13 @@ def _rank_issues(tables: RankTables) -> list[Issue]:
         action = "Kept in the device's timeline; the capture does not hold their launch."
         issues.append(Issue("unlinked_device_event", WARNING, tables.unlinked, action, f"device {tables.claim.device}"))
     if tables.ambiguous:
-        issues.append(Issue("ambiguous_launch", WARNING, tables.ambiguous, "Kept without a launch: two separate calls carry their correlation id."))
+        issues.append(
+            Issue("ambiguous_launch", WARNING, tables.ambiguous, "Kept without a launch: two separate calls carry their correlation id.")
+        )
     if tables.foreign:
-        issues.append(Issue("calls_of_other_devices", INFO, tables.foreign, "Their device work belongs to another rank of the same process."))
+        issues.append(
+            Issue("calls_of_other_devices", INFO, tables.foreign, "Their device work belongs to another rank of the same process.")
+        )
     return issues
 
 

@@ -12,7 +12,9 @@ from traceengine.importers.nsys_device import memory_kinds
 from traceengine.importers.nsys_host import Export
 from traceengine.importers.nsys_names import json_args, lookup, null_if, process_of
 
-COUNTER_STAGE = pa.schema([("pid", pa.int64()), ("ts_ns", pa.int64()), ("name", pa.string()), ("series", pa.string()), ("value", pa.float64())])
+COUNTER_STAGE = pa.schema(
+    [("pid", pa.int64()), ("ts_ns", pa.int64()), ("name", pa.string()), ("series", pa.string()), ("value", pa.float64())]
+)
 MEMORY_STAGE = pa.schema(
     [
         ("process", pa.int64()),
@@ -30,14 +32,22 @@ _GPU_OF_TYPE = 0xFF
 
 def counter_rows(export: Export) -> Iterator[pa.RecordBatch]:
     """GPU metrics (series = GPU number) and network counters (series = port)."""
-    names = {(row["typeId"], row["metricId"]): row["metricName"] for batch in export.source.batches(raw.GPU_METRIC_NAMES) for row in batch.to_pylist()}
+    names = {
+        (row["typeId"], row["metricId"]): row["metricName"]
+        for batch in export.source.batches(raw.GPU_METRIC_NAMES)
+        for row in batch.to_pylist()
+    }
     by_metric = {metric: name for (_, metric), name in names.items()}
     for batch in export.source.batches(raw.GPU_METRICS):
         pairs = zip(batch.column("typeId").to_pylist(), batch.column("metricId").to_pylist(), strict=True)
         texts = [names.get(pair) or by_metric.get(pair[1]) or f"metric {pair[1]}" for pair in pairs]
         gpu = pc.bit_wise_and(batch.column("typeId"), _GPU_OF_TYPE)
         yield _counters(export, gpu, batch.column("timestamp"), texts, pc.cast(gpu, pa.string()), batch.column("value"))
-    network = {(row["metricsListId"], row["metricsIdx"]): row["name"] for batch in export.source.batches(raw.NIC_METRIC_NAMES) for row in batch.to_pylist()}
+    network = {
+        (row["metricsListId"], row["metricsIdx"]): row["name"]
+        for batch in export.source.batches(raw.NIC_METRIC_NAMES)
+        for row in batch.to_pylist()
+    }
     for batch in export.source.batches(raw.NIC_METRIC):
         pairs = zip(batch.column("metricsListId").to_pylist(), batch.column("metricsIdx").to_pylist(), strict=True)
         texts = [network.get(pair) or f"network metric {pair[0]}.{pair[1]}" for pair in pairs]

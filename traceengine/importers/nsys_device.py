@@ -128,7 +128,15 @@ def _sets(export: Export) -> Iterator[pa.RecordBatch]:
     for batch in export.source.batches(raw.MEMSET):
         names = pa.repeat(pa.scalar(name, pa.int32()), batch.num_rows)
         memory = lookup(batch.column("memKind"), memories)
-        yield _stage(export, batch, "memset", names, bytes=batch.column("bytes"), dst_memory=memory, args=json_args([("value", batch.column("value"))]))
+        yield _stage(
+            export,
+            batch,
+            "memset",
+            names,
+            bytes=batch.column("bytes"),
+            dst_memory=memory,
+            args=json_args([("value", batch.column("value"))]),
+        )
 
 
 def _graphs(export: Export) -> Iterator[pa.RecordBatch]:

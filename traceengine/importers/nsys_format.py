@@ -67,17 +67,25 @@ MEMCPY = _raw(
     "start end deviceId streamId correlationId globalPid bytes copyKind",
     "contextId srcKind dstKind srcDeviceId dstDeviceId migrationCause graphNodeId copyCount",
 )
-MEMSET = _raw("CUPTI_ACTIVITY_KIND_MEMSET", "start end deviceId streamId correlationId globalPid bytes", "contextId value memKind graphNodeId")
-GRAPH_TRACE = _raw("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "start end deviceId streamId correlationId globalPid", "contextId graphId graphExecId")
+MEMSET = _raw(
+    "CUPTI_ACTIVITY_KIND_MEMSET", "start end deviceId streamId correlationId globalPid bytes", "contextId value memKind graphNodeId"
+)
+GRAPH_TRACE = _raw(
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "start end deviceId streamId correlationId globalPid", "contextId graphId graphExecId"
+)
 RUNTIME = _raw("CUPTI_ACTIVITY_KIND_RUNTIME", "start end globalTid correlationId nameId", "eventClass returnValue")
 SYNCHRONIZATION = _raw(
-    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "start end streamId correlationId globalPid syncType", "deviceId contextId eventId eventSyncId deprecatedSyncType"
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+    "start end streamId correlationId globalPid syncType",
+    "deviceId contextId eventId eventSyncId deprecatedSyncType",
 )
 CUDA_EVENT = _raw("CUPTI_ACTIVITY_KIND_CUDA_EVENT", "streamId correlationId globalPid eventId", "deviceId contextId eventSyncId timestamp")
 OVERHEAD = _raw("CUPTI_ACTIVITY_KIND_OVERHEAD", "start end globalTid overheadType", "correlationId nameId")
 PROFILER_OVERHEAD = _raw("PROFILER_OVERHEAD", "start end globalTid nameId")
 JIT = _raw("CUPTI_ACTIVITY_KIND_JIT", "start end", "globalTid globalPid correlationId jitEntryType jitOperationType cacheSize")
-GRAPH_EVENTS = _raw("CUDA_GRAPH_EVENTS", "start end globalTid nameId", "graphId originalGraphId graphExecId graphNodeId originalGraphNodeId")
+GRAPH_EVENTS = _raw(
+    "CUDA_GRAPH_EVENTS", "start end globalTid nameId", "graphId originalGraphId graphExecId graphNodeId originalGraphNodeId"
+)
 GRAPH_NODE_EVENTS = _raw("CUDA_GRAPH_NODE_EVENTS", "start end globalTid nameId", "graphNodeId originalGraphNodeId")
 NVTX = _raw(
     "NVTX_EVENTS",
@@ -147,5 +155,15 @@ READ = (
 PRIVATE_TABLES = frozenset({"ProcessStreams", "ANALYSIS_FILE"})
 """Output of the recorded programs and files of the machine: left out on purpose."""
 
-REFERENCE_PREFIXES = ("ENUM_", "TARGET_INFO_", "META_DATA_", "EXPORT_META", "sqlite_", "NVTX_PAYLOAD_", "UnwindMethodType", "ANALYSIS_", "NVTX_SCOPES")
+REFERENCE_PREFIXES = (
+    "ENUM_",
+    "TARGET_INFO_",
+    "META_DATA_",
+    "EXPORT_META",
+    "sqlite_",
+    "NVTX_PAYLOAD_",
+    "UnwindMethodType",
+    "ANALYSIS_",
+    "NVTX_SCOPES",
+)
 """Tables that describe others; not counted as left out."""

@@ -109,14 +109,18 @@ def overheads(export: Export) -> Iterator[pa.RecordBatch]:
         recorded = pa.array([export.strings.get(number) or "Unknown" for number in batch.column("nameId").to_pylist()], pa.string())
         yield _overhead(export, batch, pc.coalesce(known, recorded), null_if(batch.column("correlationId"), 0))
     for batch in export.source.batches(raw.PROFILER_OVERHEAD):
-        recorded = pa.array([f"Nsight: {export.strings.get(number) or 'Unknown'}" for number in batch.column("nameId").to_pylist()], pa.string())
+        recorded = pa.array(
+            [f"Nsight: {export.strings.get(number) or 'Unknown'}" for number in batch.column("nameId").to_pylist()], pa.string()
+        )
         yield _overhead(export, batch, recorded, None)
     for batch in export.source.batches(raw.JIT):
         named = pa.repeat(pa.scalar("CUDA JIT"), batch.num_rows)
         yield _overhead(export, batch, named, null_if(batch.column("correlationId"), 0), ("jitEntryType", "jitOperationType", "cacheSize"))
 
 
-def _overhead(export: Export, batch: pa.RecordBatch, names: pa.Array, correlation: pa.Array | None, keep: tuple[str, ...] = ()) -> pa.RecordBatch:
+def _overhead(
+    export: Export, batch: pa.RecordBatch, names: pa.Array, correlation: pa.Array | None, keep: tuple[str, ...] = ()
+) -> pa.RecordBatch:
     ts, dur = span(export, batch)
     thread = batch.column("globalTid")
     process = process_of(pc.coalesce(thread, batch.column("globalPid")) if "globalPid" in batch.schema.names else thread)
@@ -131,7 +135,9 @@ def library_calls(export: Export) -> Iterator[pa.RecordBatch]:
         for batch in export.source.batches(table):
             ts, dur = span(export, batch)
             thread = batch.column("globalTid")
-            yield host_rows(process_of(thread), tid_of(thread), ts, dur, OP, export.book.of_ids("range", batch.column("nameId"), export.strings))
+            yield host_rows(
+                process_of(thread), tid_of(thread), ts, dur, OP, export.book.of_ids("range", batch.column("nameId"), export.strings)
+            )
     for table, keys in (
         (raw.GRAPH_EVENTS, ("graphId", "originalGraphId", "graphExecId", "graphNodeId", "originalGraphNodeId")),
         (raw.GRAPH_NODE_EVENTS, ("graphNodeId", "originalGraphNodeId")),
@@ -181,7 +187,9 @@ def off_cpu(export: Export, connection: duckdb.DuckDBPyConnection, scheduled: Pa
 
 def samples(export: Export, connection: duckdb.DuckDBPyConnection, taken: Path, frames: Path) -> Iterator[pa.RecordBatch]:
     """CPU samples as marks with the name of the innermost function."""
-    for batch in connection.sql(statement("nsys_samples"), params={"samples": str(taken), "frames": str(frames)}).to_arrow_reader(BATCH_ROWS):
+    for batch in connection.sql(statement("nsys_samples"), params={"samples": str(taken), "frames": str(frames)}).to_arrow_reader(
+        BATCH_ROWS
+    ):
         thread = batch.column("globalTid")
         symbols = [(export.strings.get(number) or "[unknown function]").rsplit("/", 1)[-1] for number in batch.column("symbol").to_pylist()]
         parts = export.book.of_texts("host", pa.array(symbols, pa.string()))

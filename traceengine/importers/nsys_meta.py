@@ -26,7 +26,7 @@ _EXPORT_KEY = re.compile(
 _SYSTEM_KEYS = frozenset({"CpuCores", "CpuDescription", "NvDriverVersion", "CudaDriverVersion", "OsDescription", "CpuArchitecture"})
 _HOST_KEY = "Hostname"
 _NO_HOST = frozenset({"", "redacted", "unknown", "localhost"})
-_PATH = re.compile(r"(?:[A-Za-z]:)?(?:[/\\][^\s/\\,;:'\"]+)+[/\\]?")
+_PATH = re.compile(r"(?<![\w%.])(?:[A-Za-z]:)?(?:[/\\][^\s/\\,;:'\"]+)+[/\\]?")
 _SEVERITIES = {2: WARNING, 3: ERROR}
 
 
@@ -99,7 +99,9 @@ def _pairs(source: NsysSource, table: raw.RawTable, wanted: re.Pattern[str]) -> 
 def _version_parts(source: NsysSource) -> str | None:
     parts: dict[str, str] = {}
     for table in (raw.EXPORT_META_OLD, raw.EXPORT_META):
-        parts.update({row["name"]: row["value"] for row in _rows(source, table) if row["name"] and row["name"].startswith("EXPORT_SCHEMA_VERSION_")})
+        parts.update(
+            {row["name"]: row["value"] for row in _rows(source, table) if row["name"] and row["name"].startswith("EXPORT_SCHEMA_VERSION_")}
+        )
     numbers = [parts.get(f"EXPORT_SCHEMA_VERSION_{part}") for part in ("MAJOR", "MINOR", "MICRO")]
     return ".".join(str(number) for number in numbers) if all(number is not None for number in numbers) else None
 
@@ -135,7 +137,15 @@ def _version_issues(info: ExportInfo) -> list[Issue]:
     major = info.schema_version.split(".")[0]
     if major != str(raw.KNOWN_SCHEMA_MAJOR):
         said = f"schema version {info.schema_version}, known is {raw.KNOWN_SCHEMA_MAJOR}.x"
-        return [Issue("schema_version", WARNING, 1, "Imported by the known names of tables and columns; check the figures against nsys stats.", said)]
+        return [
+            Issue(
+                "schema_version",
+                WARNING,
+                1,
+                "Imported by the known names of tables and columns; check the figures against nsys stats.",
+                said,
+            )
+        ]
     return []
 
 
@@ -170,7 +180,9 @@ def _table_issues(source: NsysSource) -> list[Issue]:
         if name in read or name.startswith(raw.REFERENCE_PREFIXES) or not (rows := source.rows(name)):
             continue
         if name in raw.PRIVATE_TABLES:
-            issues.append(Issue("private_table", INFO, rows, "Left out on purpose: it holds output or files of the recorded machine.", name))
+            issues.append(
+                Issue("private_table", INFO, rows, "Left out on purpose: it holds output or files of the recorded machine.", name)
+            )
         else:
             issues.append(Issue("table_not_imported", INFO, rows, "Not read: no table of a run takes it.", name))
     return issues

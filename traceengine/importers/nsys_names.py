@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -146,7 +145,7 @@ class NameBook:
         """Codes for string ids; API names lose their `_vNNNN`."""
         encoded = ids.dictionary_encode()
         table = [self.code(target, _API_VERSION.sub("", strings.get(number) or unknown)) for number in encoded.dictionary.to_pylist()]
-        return _spread(table, encoded.indices, self.code(target, unknown))
+        return self._spread(table, encoded.indices, target, unknown)
 
     def of_texts(self, target: str, texts: pa.Array) -> NameParts:
         """Codes for recorded texts, cut from what torch's emit_nvtx adds to a name."""
@@ -161,20 +160,21 @@ class NameBook:
             sequence = _SEQUENCE.search(text, cut.start()) if cut else None
             sequences.append(int(sequence.group(1)) if sequence else None)
         return NameParts(
-            _spread(codes, encoded.indices, self.code(target, "")),
+            self._spread(codes, encoded.indices, target, ""),
             pa.array(suffixes, pa.string()).take(encoded.indices),
             pa.array(sequences, pa.int64()).take(encoded.indices),
         )
 
+    def _spread(self, table: list[int], indices: pa.Array, target: str, missing: str) -> pa.Array:
+        """Codes of the rows; `missing` where they have none."""
+        if indices.null_count:
+            table = [*table, self.code(target, missing)]
+            indices = pc.fill_null(indices, pa.scalar(len(table) - 1, indices.type))
+        return pa.array(table, pa.int32()).take(indices)
+
     def columns(self) -> tuple[pa.Array, pa.Array]:
         """Texts and classes by code."""
         return pa.array(self.texts, pa.string()), pa.array(self.classes, pa.string())
-
-
-def _spread(table: list[int], indices: pa.Array, missing: int) -> pa.Array:
-    if not table:
-        return pa.array(np.full(len(indices), missing, np.int32))
-    return pc.fill_null(pa.array(table, pa.int32()).take(indices), missing)
 
 
 def json_args(fields: Iterable[tuple[str, pa.Array]]) -> pa.Array | None:
@@ -182,12 +182,13 @@ def json_args(fields: Iterable[tuple[str, pa.Array]]) -> pa.Array | None:
     parts = [_json_field(key, array) for key, array in fields if array.null_count < len(array)]
     if not parts:
         return None
-    body = pc.binary_join_element_wise(*parts, ",", null_handling="skip")
-    whole = pc.binary_join_element_wise("{", body, "}", "")
+    body = pc.binary_join_element_wise(*parts, "")
+    whole = pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(body, 1), "}", "")
     return pc.if_else(pc.equal(pc.binary_length(body), 0), pa.scalar(None, pa.string()), whole)
 
 
 def _json_field(key: str, array: pa.Array) -> pa.Array:
+    """`,"key":value` per row, the empty text where the value is NULL."""
     if pa.types.is_string(array.type):
         encoded = array.dictionary_encode()
         dumped = pa.array([json.dumps(text) for text in encoded.dictionary.to_pylist()], pa.string())
@@ -197,7 +198,7 @@ def _json_field(key: str, array: pa.Array) -> pa.Array:
         values = pc.cast(finite, pa.string())
     else:
         values = pc.cast(array, pa.string())
-    return pc.binary_join_element_wise(json.dumps(key) + ":", values, "")
+    return pc.fill_null(pc.binary_join_element_wise(f",{json.dumps(key)}:", values, ""), "")
 
 
 def lookup(array: pa.Array, table: dict[int, str | None]) -> pa.Array:

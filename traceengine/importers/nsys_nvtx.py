@@ -75,7 +75,9 @@ class NvtxFindings:
                     "args": json.dumps({"domain": name}),
                 }
             )
-        schema = pa.schema([("process", pa.int64()), ("domain", pa.int64()), ("kind", pa.int8()), ("is_gil", pa.bool_()), ("args", pa.string())])
+        schema = pa.schema(
+            [("process", pa.int64()), ("domain", pa.int64()), ("kind", pa.int8()), ("is_gil", pa.bool_()), ("args", pa.string())]
+        )
         return pa.Table.from_pylist(rows, schema=schema)
 
 
@@ -131,7 +133,9 @@ def _kinds(export: Export, codes: pa.Array, suffixes: pa.Array, is_mark: pa.Arra
 
 
 def _count(export: Export, found: NvtxFindings, process: pa.Array, codes: pa.Array, dur: pa.Array, is_mark: pa.Array) -> None:
-    pairs = pa.table({"process": process, "name": codes, "open": pc.is_null(dur), "mark": is_mark}).group_by(["process", "name", "open", "mark"])
+    pairs = pa.table({"process": process, "name": codes, "open": pc.is_null(dur), "mark": is_mark}).group_by(
+        ["process", "name", "open", "mark"]
+    )
     for row in pairs.aggregate([([], "count_all")]).to_pylist():
         text = export.book.texts[row["name"]]
         if not text:

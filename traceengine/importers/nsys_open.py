@@ -13,7 +13,10 @@ from traceengine.importers.nsys_sqlite import SqliteSource
 
 _EXPORT = "Make a readable export: nsys export -t sqlite REPORT.nsys-rep"
 _REFUSED = {
-    ".qdstrm": ("an unprocessed recording", "Turn it into a report first: QdstrmImporter -i FILE.qdstrm, then nsys export -t sqlite FILE.nsys-rep"),
+    ".qdstrm": (
+        "an unprocessed recording",
+        "Turn it into a report first: QdstrmImporter -i FILE.qdstrm, then nsys export -t sqlite FILE.nsys-rep",
+    ),
     ".qdrep": ("a report of Nsight Systems before 2021.4", "Open it with its own nsys: nsys export -t sqlite FILE.qdrep"),
     ".h5": ("an HDF export, which writes 0 where a value is missing", _EXPORT),
     ".hdf": ("an HDF export, which writes 0 where a value is missing", _EXPORT),
@@ -68,7 +71,11 @@ def _open_file(path: Path, scratch: Path) -> NsysSource:
     if _is_json_lines(start) or path.suffix == ".jsonl":
         return JsonLines(path, scratch / "lines")
     if _is_old_json(start):
-        raise UnknownFormatError("this is a JSON export of Nsight Systems before 2025.6, which holds raw events and not the tables", where=str(path), hint=_EXPORT)
+        raise UnknownFormatError(
+            "this is a JSON export of Nsight Systems before 2025.6, which holds raw events and not the tables",
+            where=str(path),
+            hint=_EXPORT,
+        )
     raise UnknownFormatError("this is no Nsight Systems export", where=str(path), hint=_EXPORT)
 
 

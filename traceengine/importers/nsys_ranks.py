@@ -55,7 +55,9 @@ def find_ranks(seen: Population, told: dict[int, int]) -> tuple[RankClaim, ...]:
     the other processes are its helpers (loader workers) and belong to it.
     """
     lone = lone_process(seen)
-    pairs: list[tuple[int, int | None]] = sorted({(lone if process == NO_PROCESS else process, device) for process, device in seen.device_work})
+    pairs: list[tuple[int, int | None]] = sorted(
+        {(lone if process == NO_PROCESS else process, device) for process, device in seen.device_work}
+    )
     if not pairs:
         processes = sorted(seen.steps) or sorted(seen.ranges) or sorted(seen.host, key=lambda process: -seen.host[process])[:1]
         pairs = [(process, None) for process in processes]

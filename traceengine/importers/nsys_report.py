@@ -37,7 +37,9 @@ def export_report(report: Path, folder: Path, nsys: Path | None = None) -> Path:
     program = find_nsys(nsys)
     help_text = _run([program, "export", "--help"]).stdout
     folder.mkdir(parents=True, exist_ok=True)
-    kind, target = ("parquetdir", folder / f"{report.stem}_pqtdir") if "parquetdir" in help_text else ("sqlite", folder / f"{report.stem}.sqlite")
+    kind, target = (
+        ("parquetdir", folder / f"{report.stem}_pqtdir") if "parquetdir" in help_text else ("sqlite", folder / f"{report.stem}.sqlite")
+    )
     done = _run([program, "export", "-t", kind, "-f", "true", "-o", str(target), str(report)])
     if done.returncode == 0 and target.exists() and (target.is_file() or any(target.iterdir())):
         return target
@@ -57,4 +59,6 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=EXPORT_TIMEOUT_S, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise InputError(f"nsys did not run ({type(error).__name__})", where=command[0], hint="Check that this nsys works on this machine.") from error
+        raise InputError(
+            f"nsys did not run ({type(error).__name__})", where=command[0], hint="Check that this nsys works on this machine."
+        ) from error

@@ -74,7 +74,7 @@ def conform(batch: pa.RecordBatch, table: RawTable, columns: ColumnMap) -> pa.Re
 def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     have = array.type
     if have == wanted:
-        return array
+        return _valid_text(array) if pa.types.is_string(have) else array
     if pa.types.is_dictionary(have):
         return _cast(array.dictionary_decode(), wanted)
     if wanted == pa.int64() and pa.types.is_uint64(have):
@@ -84,6 +84,16 @@ def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if wanted == pa.string() and pa.types.is_binary(have):
         return pa.nulls(len(array), wanted)
     return pc.cast(array, wanted)
+
+
+def _valid_text(array: pa.Array) -> pa.Array:
+    """The texts; bytes that are no UTF-8 (recorders write what the program gave them) become U+FFFD."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        texts = [None if value is None else value.decode("utf-8", "replace") for value in array.view(pa.binary()).to_pylist()]
+        return pa.array(texts, pa.string())
+    return array
 
 
 def path_size(path: Path) -> int:

@@ -17,7 +17,6 @@ from traceengine.importers.nsys_source import BATCH_ROWS, conform, map_columns
 
 _MAGIC = b"SQLite format 3\x00"
 _TYPED_ROW = {RawType.INT: "0", RawType.REAL: "0.0", RawType.TEXT: "''"}
-_AFFINITY = {RawType.INT: "integer", RawType.REAL: "real", RawType.TEXT: "text"}
 _DAMAGED = "Export it again: nsys export -t sqlite -f true REPORT.nsys-rep"
 
 
@@ -101,8 +100,8 @@ class SqliteSource:
 def _select(table: RawTable, found: dict[str, str]) -> str:
     """All rows after one typed row: ADBC takes a column's type from the first batch, which may hold only NULL.
 
-    Identifiers cannot be parameters: they are the declared names of this package, or the database's own, quoted. A value
-    of another storage class than declared (a blob under TEXT, a text under INTEGER) is converted by SQLite itself.
+    Identifiers cannot be parameters: they are the declared names of this package, or the database's own, quoted. Nsight
+    declares payloads as TEXT and stores blobs: those are no text.
     """
     types = {column.name: column.type for column in table.columns}
     first = ", ".join(f"{_TYPED_ROW[types[name]]} as {_identifier(source)}" for name, source in found.items())
@@ -112,6 +111,6 @@ def _select(table: RawTable, found: dict[str, str]) -> str:
 
 def _value(source: str, kind: RawType) -> str:
     column = _identifier(source)
-    if kind is RawType.INT:
-        return column
-    return f"cast({column} as {_AFFINITY[kind]})"
+    if kind is RawType.TEXT:
+        return f"iif(typeof({column}) = 'blob', null, {column})"
+    return f"cast({column} as real)" if kind is RawType.REAL else column

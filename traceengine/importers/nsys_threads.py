@@ -66,7 +66,16 @@ def _main_order(activity: Activity, pid: int) -> tuple[int, ...]:
     """The loop's thread holds the step markers; without them the optimizer, else most ranges that are not backward's, calls, events."""
     own = int(activity.pid == pid)
     forward = activity.ranges - 2 * activity.backward_nodes
-    return (own, activity.steps, activity.optimizer_steps, forward, activity.calls, int(activity.pid == activity.tid), activity.events, -activity.tid)
+    return (
+        own,
+        activity.steps,
+        activity.optimizer_steps,
+        forward,
+        activity.calls,
+        int(activity.pid == activity.tid),
+        activity.events,
+        -activity.tid,
+    )
 
 
 def _role(activity: Activity, name: str | None) -> str:

@@ -31,11 +31,15 @@ OVERRUN_ROUNDING_NS = 1_000
 """A device record counts as overrunning when it outlives the whole next one by this much; below it is rounding."""
 
 ROW_GROUP_ROWS = 131_072
-_NEST = np.array([NEST_RANGE if code == ANNOTATION else NEST_NOT if code in (OVERHEAD, MARKER) else NEST_WORK for code in range(len(KINDS))])
+_NEST = np.array(
+    [NEST_RANGE if code == ANNOTATION else NEST_NOT if code in (OVERHEAD, MARKER) else NEST_WORK for code in range(len(KINDS))]
+)
 _CALLS = pa.schema(
     [(name, pa.int64()) for name in ("event_id", "process", "pid", "tid", "ts_ns", "dur_ns", "correlation_id")] + [("class", pa.string())]
 )
-_RANGES = pa.schema([(name, pa.int64()) for name in ("event_id", "process", "tid", "ts_ns", "dur_ns")] + [("name", pa.string()), ("args", pa.string())])
+_RANGES = pa.schema(
+    [(name, pa.int64()) for name in ("event_id", "process", "tid", "ts_ns", "dur_ns")] + [("name", pa.string()), ("args", pa.string())]
+)
 
 
 class Append(Protocol):
@@ -172,7 +176,9 @@ class RankTables:
                 kind = batch.column("kind")
                 is_call = pc.and_(pc.is_in(kind, pa.array([CALL, DRIVER], kind.type)), rows.column("correlation_id").is_valid())
                 calls(rows.append_column("process", batch.column("process")).filter(is_call))
-                is_collective = pc.and_(pc.equal(rows.column("class"), "comm_op"), pc.match_substring_regex(rows.column("name"), "^p?nccl[A-Z]"))
+                is_collective = pc.and_(
+                    pc.equal(rows.column("class"), "comm_op"), pc.match_substring_regex(rows.column("name"), "^p?nccl[A-Z]")
+                )
                 collectives(rows.append_column("process", batch.column("process")).filter(is_collective))
         self.overlaps = nester.overlaps
 
@@ -183,7 +189,11 @@ class RankTables:
         kinds = batch.column("kind").to_numpy()
         durations = pc.fill_null(batch.column("dur_ns"), 0).to_numpy().tolist()
         nested = nester.add(
-            self.next_id, batch.column("thread").to_numpy().tolist(), batch.column("ts_ns").to_numpy().tolist(), durations, _NEST[kinds].tolist()
+            self.next_id,
+            batch.column("thread").to_numpy().tolist(),
+            batch.column("ts_ns").to_numpy().tolist(),
+            durations,
+            _NEST[kinds].tolist(),
         )
         parents, depths = pa.array(nested.parents, pa.int64()), pa.array(nested.depths, pa.int64())
         names = self._names.take(codes)

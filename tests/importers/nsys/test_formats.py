@@ -1,0 +1,243 @@
+"""Every format of one report gives the same tables; what cannot be read is refused with the way out."""
+
+from __future__ import annotations
+
+import os
+import random
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nsys_helpers import (
+    PROCESS,
+    Rows,
+    ask,
+    call,
+    global_ids,
+    import_one,
+    kernel,
+    nvtx,
+    shared,
+    tables,
+    write_arrow_folder,
+    write_lines,
+    write_parquet,
+    write_sqlite,
+    write_streams,
+)
+
+from traceengine.errors import CorruptTraceError, EmptyTraceError, InputError, UnknownFormatError, UnreadableInputError
+from traceengine.importers.nsys import NsysOptions
+from traceengine.run import Run
+from traceengine.schema import TABLES, TableOrigin
+
+WRITERS: dict[str, Callable[[Path, dict[str, Rows]], Path]] = {
+    "t.sqlite": write_sqlite,
+    "t_pqtdir": write_parquet,
+    "t_arwdir": write_arrow_folder,
+    "t.arrows": write_streams,
+    "t.jsonl": write_lines,
+}
+PSEUDO_PID = 18302628885633695744
+"""An id of the analyser with its top bit set: negative in SQLite."""
+
+
+def _content() -> dict[str, Rows]:
+    return tables(
+        CUPTI_ACTIVITY_KIND_KERNEL=[kernel(1_000 * i + 100, 1_000 * i + 700, i) for i in range(1, 20)],
+        CUPTI_ACTIVITY_KIND_RUNTIME=[call(1_000 * i, 1_000 * i + 50, i) for i in range(1, 20)],
+        NVTX_EVENTS=[nvtx(1_000 * i - 10, 1_000 * i + 900, f"step {i}") for i in range(1, 20)],
+        OSRT_API=[
+            {"start": 5, "end": 9, "globalTid": PSEUDO_PID, "nameId": 3, "eventClass": 27, "returnValue": 0, "nestingLevel": None},
+            {
+                "start": 1_005,
+                "end": 1_009,
+                "globalTid": global_ids(5000, 5001),
+                "nameId": 3,
+                "eventClass": 27,
+                "returnValue": 1,
+                "nestingLevel": 1,
+            },
+        ],
+        StringIds=[{"id": 3, "value": "poll"}],
+    )
+
+
+def same(one: Run, other: Run, but: tuple[str, ...] = ("source",)) -> None:
+    """All import tables equal, apart from what names the file."""
+    for entry in TABLES:
+        if entry.origin is TableOrigin.IMPORT and entry.name not in but:
+            assert one.read(entry.name).equals(other.read(entry.name)), entry.name
+
+
+@pytest.mark.parametrize("name", list(WRITERS))
+def test_formats_give_identical_tables(name: str, importer: Callable[..., Run], tmp_path: Path) -> None:
+    content = _content()
+    reference = importer(write_sqlite(tmp_path / "reference.sqlite", content))
+    run = importer(WRITERS[name](tmp_path / name, content))
+    same(reference, run)
+    assert reference.read("device_event").num_rows == 19
+    assert ask(run, "select count(*) from device_event where launch_id is not null") == [(19,)]
+    assert ask(run, "select count(*), count(distinct pid) from host_event where kind = 'os'") == [(2, 2)]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_row_order_does_not_matter(shuffler: random.Random) -> None:
+    """Row order is not guaranteed since 2025.6: ids, parents and links must not depend on it."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        content = _content()
+        one = import_one(write_sqlite(folder / "one.sqlite", content), folder / "a")
+        for rows in content.values():
+            shuffler.shuffle(rows)
+        other = import_one(write_sqlite(folder / "other.sqlite", content), folder / "b")
+        same(one, other)
+
+
+@pytest.mark.parametrize("name", ["c22_dataloader_fork_pqtdir", "c22_dataloader_fork_arwdir"])
+def test_formats_of_a_real_capture_are_identical(name: str, importer: Callable[..., Run]) -> None:
+    reference = importer(shared("traces", "nsys_cpu", "c22_dataloader_fork.sqlite"))
+    run = importer(shared("traces", "nsys_cpu", name))
+    # The database was exported by another version and lists one more table of enumerations, which is not imported.
+    same(reference, run)
+    assert run.read("host_event").num_rows == 12_647
+
+
+def test_sqlite_columns_that_start_with_nulls(importer: Callable[..., Run], tmp_path: Path) -> None:
+    """A column whose first values are NULL and later ones text: its type must not come from the first rows."""
+    rows: Rows = [nvtx(i, i + 1, None, textId=None) for i in range(70_000)] + [nvtx(70_001, 70_005, "late")]
+    run = importer(write_sqlite(tmp_path / "t.sqlite", tables(NVTX_EVENTS=rows)))
+    assert ask(run, "select name, dur_ns from host_event where name <> ''") == [("late", 4)]
+
+
+def test_a_blob_under_a_text_column_is_no_text(importer: Callable[..., Run], tmp_path: Path) -> None:
+    rows: Rows = [nvtx(1, 2, "a", jsonText=b"\x00\xff\x10"), nvtx(3, 4, "b")]
+    run = importer(write_sqlite(tmp_path / "t.sqlite", tables(NVTX_EVENTS=rows)))
+    assert ask(run, "select name from host_event order by ts_ns") == [("a",), ("b",)]
+
+
+def test_a_cut_last_line_is_left_out_and_told(importer: Callable[..., Run], tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "t.jsonl", _content())
+    text = path.read_text()
+    path.write_text(text[:-30])
+    run = importer(path)
+    assert ask(run, "select truncated from source") == [(True,)]
+    assert ask(run, "select count(*) from import_issue where code = 'truncated'") == [(1,)]
+
+
+def test_a_damaged_line_in_the_middle_is_refused_with_its_number(importer: Callable[..., Run], tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "t.jsonl", _content())
+    lines = path.read_text().splitlines()
+    lines[4] = lines[4][:-5]
+    path.write_text("\n".join(lines))
+    with pytest.raises(CorruptTraceError, match="line 5"):
+        importer(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error", "words"),
+    [
+        ("a.qdstrm", b"QDSTRM", UnknownFormatError, "QdstrmImporter"),
+        ("a.h5", b"\x89HDF", UnknownFormatError, "nsys export -t sqlite"),
+        ("a.txt", b"Type: 1", UnknownFormatError, "nsys export -t sqlite"),
+        ("a.json", b'{"Type":48,"NvtxEvent":{}}\n', UnknownFormatError, "2025.6"),
+        ("a.sqlite", b"this is not a database\n", UnknownFormatError, "SQLite"),
+        ("a.arrows", b"\xff\xff\xff\xff\x10\x00\x00\x00garbage", CorruptTraceError, "byte 0"),
+        ("a.jsonl", b'{"a": 1}\n', UnknownFormatError, "table"),
+    ],
+)
+def test_refusals_name_the_file_and_the_way_out(
+    name: str, content: bytes, error: type[InputError], words: str, importer: Callable[..., Run], tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(error) as caught:
+        importer(path)
+    assert name in str(caught.value)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_parquet_and_arrow_name_their_file(importer: Callable[..., Run], tmp_path: Path) -> None:
+    folder = write_parquet(tmp_path / "t_pqtdir", _content())
+    file = folder / "NVTX_EVENTS.parquet"
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(CorruptTraceError, match=r"NVTX_EVENTS\.parquet"):
+        importer(folder)
+
+
+def test_a_cut_database_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    path = write_sqlite(tmp_path / "t.sqlite", _content())
+    path.write_bytes(path.read_bytes()[:-3000])
+    with pytest.raises(CorruptTraceError, match="ends at byte"):
+        import_one(path, tmp_path / "run")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["t.sqlite"]
+
+
+def test_missing_path_and_empty_database(importer: Callable[..., Run], tmp_path: Path) -> None:
+    with pytest.raises(UnreadableInputError):
+        importer(tmp_path / "no.sqlite")
+    with pytest.raises(EmptyTraceError):
+        importer(write_sqlite(tmp_path / "t.sqlite", tables()))
+
+
+# --- .nsys-rep ---------------------------------------------------------------------------------------------------------
+
+
+def _fake_nsys(folder: Path, body: str) -> Path:
+    """A program that answers like nsys."""
+    program = folder / "nsys"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return program
+
+
+def test_reports_are_exported_with_the_nsys_given(importer: Callable[..., Run], tmp_path: Path) -> None:
+    export = write_parquet(tmp_path / "ready", _content())
+    report = tmp_path / "r.nsys-rep"
+    report.write_bytes(b"report")
+    body = f'if [ "$2" = "--help" ]; then echo "sqlite, parquetdir"; exit 0; fi\ncp -r "{export}" "$7"'
+    run = importer(report, NsysOptions(nsys=_fake_nsys(tmp_path, body)))
+    assert run.read("device_event").num_rows == 19
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ('if [ "$1" = "--version" ]; then echo "version 2022.4.2"; fi; echo "Version number is invalid" >&2; exit 0', "2022.4.2"),
+        ('echo "out of luck" >&2; exit 1', "out of luck"),
+    ],
+)
+def test_a_failing_nsys_is_told_even_when_it_exits_0(body: str, words: str, importer: Callable[..., Run], tmp_path: Path) -> None:
+    report = tmp_path / "r.nsys-rep"
+    report.write_bytes(b"report")
+    with pytest.raises(InputError, match=words):
+        importer(report, NsysOptions(nsys=_fake_nsys(tmp_path, body)))
+
+
+def test_without_nsys_the_error_says_how(importer: Callable[..., Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = tmp_path / "r.nsys-rep"
+    report.write_bytes(b"report")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnreadableInputError, match="no nsys is on PATH"):
+        importer(report)
+
+
+def test_uint64_ids_keep_their_bits(tmp_path: Path) -> None:
+    from traceengine.importers.nsys_format import PROCESSES
+    from traceengine.importers.nsys_source import conform, map_columns
+
+    batch = pa.record_batch(
+        {"globalPid": pa.array([PSEUDO_PID, PROCESS], pa.uint64()), "pid": pa.array([1, 2], pa.int32()), "name": ["a", "b"]}
+    )
+    read: dict[str, Any] = conform(batch, PROCESSES, map_columns(PROCESSES, batch.schema.names)).to_pydict()
+    assert read["globalPid"] == [PSEUDO_PID - (1 << 64), PROCESS]
+    assert os.sep not in read["name"]
