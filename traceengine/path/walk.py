@@ -343,7 +343,7 @@ class Walk:
         owner = self._owner[index] if index >= low_index else -1
         tree = self._context.tree
         if owner < 0 or (tree.work[owner] < 0 and tree.cause[owner] < 0):
-            return self._gap(cursor, owner)
+            return self._gap(cursor)
         low = max(self._time[index], self._window.start)
         call = int(self._context.blocked_in[owner])
         if call >= 0:
@@ -386,7 +386,19 @@ class Walk:
         index = bisect_left(self._busy_start, time, self._busy_first[thread], self._busy_first[thread + 1]) - 1
         return min(self._busy_end[index], time) if index >= self._busy_first[thread] else -1
 
-    def _gap(self, cursor: Cursor, owner: int) -> Cursor:
+    def _longest_label(self, thread: int, low: int, high: int) -> int:
+        """The label that covers most of a gap as the innermost one; -1 where nothing covers it."""
+        first = self._first[thread]
+        index = bisect_left(self._time, high, first, self._first[thread + 1]) - 1
+        best, longest = -1, 0
+        while index >= first and high > low:
+            start = max(self._time[index], low)
+            if high - start > longest:
+                best, longest = self._owner[index], high - start
+            high, index = start, index - 1
+        return best
+
+    def _gap(self, cursor: Cursor) -> Cursor:
         """Nothing covers the thread: continue on whichever of the loop's threads was active last."""
         thread, time, window = cursor.thread, cursor.time, self._window.start
         best, since = thread, self._last_busy(thread, time)
@@ -394,6 +406,7 @@ class Walk:
             if other != thread and (active := self._last_busy(other, time)) > since:
                 best, since = other, active
         low = max(since, window)
+        owner = self._longest_label(thread, low, time)
         for a, b, waits in self._communication.cut(low, time):
             if waits:
                 self._segments.append(

@@ -1,0 +1,65 @@
+"""The answer as Markdown, for issues and pull requests."""
+
+from __future__ import annotations
+
+import re
+
+from traceengine.report.story import BOUND, card_evidence, filled, not_advised, notes, outliers, per, sentence, steps_line
+from traceengine.report.units import duration, share
+from traceengine.verdict import Answer, ExperimentCard, RankVerdict
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
+
+
+def _safe(text: str) -> str:
+    """Text from a trace as literal Markdown."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def render(answer: Answer) -> str:
+    """The report."""
+    verdict = answer.leading
+    source = answer.sources[0] if len(answer.sources) == 1 else f"{len(answer.sources)} files"
+    lines = [f"**{_safe(sentence(verdict))}**", "", f"{_safe(source)} · rank {verdict.rank} · {_safe(steps_line(verdict))}"]
+    reasons = f" ({_safe('; '.join(verdict.confidence_reasons))})" if verdict.confidence_reasons else ""
+    lines += [f"Confidence: {verdict.confidence}{reasons}", "", *_causes(verdict)]
+    if len(answer.ranks) > 1:
+        lines += ["", *_ranks(answer)]
+    if verdict.card is not None:
+        lines += ["", *_card(verdict, verdict.card)]
+    issues = [f"{issue.code} ({issue.count}): {issue.action}" for issue in answer.issues if issue.severity != "info"]
+    named = (("Slow steps", outliers(verdict)), ("Not advised", not_advised(verdict)), ("Unknown", notes(verdict)), ("Import", issues))
+    for title, entries in named:
+        if entries:
+            lines += ["", f"### {title}", "", *(f"- {_safe(entry)}" for entry in entries)]
+    return "\n".join(lines) + "\n"
+
+
+def _causes(verdict: RankVerdict) -> list[str]:
+    rows = [f"| cause | on path | exposed | exposed {per(verdict)} | steps |", "| --- | ---: | ---: | ---: | ---: |"]
+    for cause in verdict.causes:
+        steps = f"{cause.steps_hit}/{verdict.steps.steady}" if verdict.steps.steady else "-"
+        spent = duration(cause.exclusive_ns // max(verdict.steps.steady, 1))
+        rows.append(f"| {cause.cause} | {share(cause.path_share)} | {share(cause.exclusive_share)} | {spent} | {steps} |")
+    return rows
+
+
+def _ranks(answer: Answer) -> list[str]:
+    rows = ["| rank | mean step | owner | exposed | confidence |", "| ---: | ---: | --- | ---: | --- |"]
+    return rows + [f"| {v.rank} | {duration(v.steps.mean_ns)} | {v.owner} | {share(v.share)} | {v.confidence} |" for v in answer.ranks]
+
+
+def _card(verdict: RankVerdict, card: ExperimentCard) -> list[str]:
+    experiment = filled(card)
+    lines = [
+        "### Next experiment",
+        "",
+        f"- **Change** ({experiment.kind}): {_safe(experiment.change)}",
+        f"- **Hypothesis:** {_safe(experiment.hypothesis)} Saves at most {duration(card.saving_bound_ns)} {per(verdict)} ({BOUND}, estimated).",
+        "- **Evidence:** " + _safe(", ".join(f"{name} {value}" for name, value, _ in card_evidence(card))),
+        "- **Must stay:** " + _safe("; ".join(experiment.invariants)),
+        "- **Guards:** " + _safe(", ".join(experiment.guards)),
+    ]
+    lines += [f"- **Measure:** {_safe('; '.join(experiment.measure))}"] if experiment.measure else []
+    lines += [f"- **Stop:** {_safe(experiment.stop)}"]
+    return lines + ([f"- **Rollback:** {_safe(experiment.rollback)}"] if experiment.rollback else [])

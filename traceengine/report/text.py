@@ -1,0 +1,105 @@
+"""The answer for a terminal: one screen, the answer in its first line."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from traceengine.report.story import BOUND, card_evidence, filled, not_advised, notes, outliers, per, sentence, steps_line
+from traceengine.report.units import duration, share
+from traceengine.verdict import Answer, ExperimentCard, RankVerdict
+
+_WIDTH = 110
+_BAR = 20
+_LISTED = 4
+"""Longest list of notes, issues and the like before the rest is only counted."""
+
+
+def render(answer: Answer, *, colour: bool | None = None) -> str:
+    """The report; `colour` None means: when standard output is a terminal. As wide as the terminal, else 110 columns."""
+    terminal = sys.stdout.isatty() if colour is None else colour
+    width = max(60, min(shutil.get_terminal_size((_WIDTH, 40)).columns, 140)) if sys.stdout.isatty() else _WIDTH
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=terminal, color_system="standard" if terminal else None, highlight=False, emoji=False)
+    verdict = answer.leading
+    console.print(Text(sentence(verdict), style="bold"))
+    console.print()
+    console.print(Text(_where(answer, verdict), style="dim"))
+    console.print(_causes(verdict))
+    if len(answer.ranks) > 1:
+        console.print(_ranks(answer))
+    if verdict.card is not None:
+        _card(console, verdict, verdict.card)
+    _list(console, "Slow steps", outliers(verdict))
+    _list(console, "Not advised", not_advised(verdict))
+    _list(console, "Unknown", notes(verdict))
+    _list(console, "Import", [f"{issue.code} ({issue.count}): {issue.action}" for issue in answer.issues if issue.severity != "info"])
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def _where(answer: Answer, verdict: RankVerdict) -> str:
+    source = answer.sources[0] if len(answer.sources) == 1 else f"{len(answer.sources)} files"
+    reasons = f" ({'; '.join(verdict.confidence_reasons)})" if verdict.confidence_reasons else ""
+    return f"{source} · rank {verdict.rank} · {steps_line(verdict)} · confidence {verdict.confidence}{reasons}"
+
+
+def _causes(verdict: RankVerdict) -> Padding:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("cause")
+    for name in ("on path", "exposed", f"exposed {per(verdict)}", "steps"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for cause in verdict.causes:
+        if cause.path_share < 0.005 and cause.exclusive_share < 0.005:
+            continue
+        steps = f"{cause.steps_hit}/{verdict.steps.steady}" if verdict.steps.steady else "-"
+        bar = "█" * round(_BAR * cause.exclusive_share)
+        style = "bold" if cause.cause == verdict.owner else ""
+        spent = cause.exclusive_ns // max(verdict.steps.steady, 1)
+        table.add_row(cause.cause, share(cause.path_share), share(cause.exclusive_share), duration(spent), steps, bar, style=style)
+    return Padding(table, (1, 0, 0, 2))
+
+
+def _ranks(answer: Answer) -> Padding:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("rank", "mean step", "owner", "exposed", "confidence"):
+        table.add_column(name, justify="left" if name == "owner" else "right")
+    for verdict in answer.ranks[:16]:
+        table.add_row(str(verdict.rank), duration(verdict.steps.mean_ns), verdict.owner, share(verdict.share), verdict.confidence)
+    if len(answer.ranks) > 16:
+        table.add_row("…", f"{len(answer.ranks) - 16} more", "", "", "")
+    return Padding(table, (1, 0, 0, 2))
+
+
+def _card(console: Console, verdict: RankVerdict, card: ExperimentCard) -> None:
+    experiment = filled(card)
+    console.print()
+    console.print(Text("Next experiment ", style="bold") + Text(f"({experiment.kind}, saves at most {duration(card.saving_bound_ns)} {per(verdict)}, {BOUND})"))
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(ratio=1)
+    table.add_row("change", experiment.change)
+    table.add_row("because", experiment.hypothesis)
+    table.add_row("evidence", ", ".join(f"{name} {value}" for name, value, _ in card_evidence(card)))
+    table.add_row("must stay", "; ".join(experiment.invariants))
+    table.add_row("guards", ", ".join(experiment.guards))
+    table.add_row("measure", "; ".join(experiment.measure))
+    table.add_row("stop", experiment.stop + (f"; then {experiment.rollback}" if experiment.rollback else ""))
+    console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _list(console: Console, title: str, lines: list[str]) -> None:
+    if not lines:
+        return
+    console.print()
+    console.print(Text(title, style="bold"))
+    for line in lines[:_LISTED]:
+        console.print(Padding(Text(line), (0, 0, 0, 2)))
+    if len(lines) > _LISTED:
+        console.print(Padding(Text(f"… and {len(lines) - _LISTED} more (--format json has all)", style="dim"), (0, 0, 0, 2)))
