@@ -1,132 +1,209 @@
-"""Which files a request means, what each is, and its decompressed bytes. By content, never by the name alone."""
+"""Which files a request means, what each is, and the traces inside it. By content, never by the name alone."""
 
 from __future__ import annotations
 
-import glob
 import hashlib
-from collections.abc import Iterable
+import tarfile
+import zipfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import IO, cast
+from glob import glob
+from pathlib import Path, PurePosixPath
+from typing import IO
 
-from isal import igzip
+from traceengine.errors import CorruptTraceError, EmptyTraceError, UnknownFormatError, UnreadableInputError
+from traceengine.importers.nsys_open import is_nsys
+from traceengine.importers.streams import TextStream, as_file, decode_text, open_stream
 
-from traceengine.errors import EmptyTraceError, UnknownFormatError, UnreadableInputError
-
-TRACE_SUFFIXES = (".json", ".json.gz", ".json.zst", ".pt.trace.json", ".gz", ".zst", ".zip", ".tar", ".tgz", ".sqlite", ".nsys-rep", ".db")
+TRACE_SUFFIXES = (".json", ".json.gz", ".json.zst", ".gz", ".zst", ".zip", ".tar", ".tgz", ".sqlite", ".nsys-rep", ".db")
 """Names under which a folder is searched for traces; what a file is decides its content."""
 
+STDIN = Path("-")
 _BLOCK = 1 << 20
+_JSON_SUFFIXES = (".json", ".json.gz", ".json.zst")
+_LOOK_BYTES = 4 << 20
+"""How far a JSON file of a folder is searched for its list of events; the text before it is some KB in every exporter."""
 
 
 class Format(StrEnum):
-    """What a file's bytes are."""
+    """What a file is."""
 
-    JSON = "json"
-    GZIP = "gzip"
-    ZSTD = "zstd"
-    ZIP = "zip"
-    TAR = "tar"
-    SQLITE = "sqlite"
-    NSYS_REPORT = "nsys-rep"
+    TRACE = "trace"
+    ARCHIVE = "archive"
+    NSYS = "nsys"
+
+
+@dataclass(frozen=True)
+class Member:
+    """One trace in a file: its name, its size as far as known, its text."""
+
+    name: str
+    size: int
+    stream: TextStream
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a request means: `files` to import, and files of its folders that are `skipped` because they hold no trace."""
+
+    files: tuple[Path, ...]
+    skipped: tuple[Path, ...]
 
 
 def expand_inputs(paths: Iterable[Path | str]) -> tuple[Path, ...]:
-    """Files behind files, folders and globs, in a stable order and without repetitions.
+    """Files behind files, folders and globs, in a stable order and without repetitions; `-` is standard input.
 
     Raises UnreadableInputError for a path that is not there, or a folder without traces.
     """
-    found: dict[Path, None] = {}
+    return find_inputs(paths).files
+
+
+def find_inputs(paths: Iterable[Path | str]) -> Found:
+    """As `expand_inputs`, and what a folder holds besides."""
+    files: dict[Path, None] = {}
+    skipped: dict[Path, None] = {}
     for path in map(Path, paths):
-        if path.is_dir():
-            for file in _traces_in(path):
-                found.setdefault(file)
+        if path == STDIN:
+            files.setdefault(path)
+        elif path.is_dir():
+            found = _traces_in(path)
+            files.update(dict.fromkeys(found.files))
+            skipped.update(dict.fromkeys(found.skipped))
         elif path.exists():
-            found.setdefault(path)
+            files.setdefault(path)
         else:
-            matches = sorted(Path(match) for match in glob.glob(str(path), recursive=True))
+            matches = sorted(Path(match) for match in glob(str(path), recursive=True))  # noqa: PTH207 - may be absolute
             if not matches:
                 raise UnreadableInputError("there is no such file", where=str(path), hint="Check the path.")
-            for file in expand_inputs(matches):
-                found.setdefault(file)
-    return tuple(found)
+            found = find_inputs(matches)
+            files.update(dict.fromkeys(found.files))
+            skipped.update(dict.fromkeys(found.skipped))
+    return Found(tuple(files), tuple(path for path in skipped if path not in files))
 
 
-def _traces_in(folder: Path) -> list[Path]:
-    names = sorted(folder.iterdir())
-    files = [path for path in names if path.is_file() and path.name.endswith(TRACE_SUFFIXES) and not path.name.startswith(".")]
-    if not files and any(path.suffix in (".parquet", ".arrow") for path in names):
-        return [folder]
-    if not files:
+def _traces_in(folder: Path) -> Found:
+    try:
+        names = sorted(folder.iterdir())
+    except OSError as error:
         raise UnreadableInputError(
-            f"no traces in this folder (looked for *{', *'.join(TRACE_SUFFIXES[:7])}, ...)",
-            where=str(folder),
-            hint="Give the folder that holds the trace files.",
+            f"the folder cannot be read ({error.strerror})", where=str(folder), hint="Check its permissions."
+        ) from error
+    candidates = [path for path in names if path.is_file() and path.name.endswith(TRACE_SUFFIXES) and not path.name.startswith(".")]
+    if not candidates and is_nsys(folder):
+        return Found((folder,), ())
+    files = tuple(path for path in candidates if _may_hold_trace(path))
+    if not files:
+        looked_for = ", ".join(f"*{suffix}" for suffix in TRACE_SUFFIXES)
+        raise UnreadableInputError(
+            f"no traces in this folder (looked for {looked_for})", where=str(folder), hint="Give the folder that holds the trace files."
         )
-    return files
+    return Found(files, tuple(path for path in candidates if path not in files))
+
+
+def _may_hold_trace(path: Path) -> bool:
+    """False only for JSON files beside the traces, such as settings and labels: an object without a list of events."""
+    if not path.name.endswith(_JSON_SUFFIXES):
+        return True
+    try:
+        with path.open("rb") as raw:
+            start = as_file(decode_text(open_stream(raw))).read(_LOOK_BYTES)
+    except OSError:
+        return True
+    return not start.lstrip().startswith(b"{") or b'"traceEvents"' in start or is_nsys(path)
 
 
 def sniff(path: Path) -> Format:
     """What the file is. Raises InputError subclasses when it is empty, unreadable, or nothing that can be a trace."""
     try:
-        with path.open("rb") as stream:
-            start = stream.read(512)
+        if is_nsys(path):
+            return Format.NSYS
+        with path.open("rb") as raw:
+            start = raw.read(512)
+            raw.seek(0)
+            inner = as_file(open_stream(raw)).read(512)
     except OSError as error:
-        raise UnreadableInputError(
-            f"it cannot be read ({error.strerror})", where=str(path), hint="Check the path and its permissions."
-        ) from error
+        reason = error.strerror or str(error)
+        raise UnreadableInputError(f"it cannot be read ({reason})", where=str(path), hint="Check the path and its permissions.") from error
     if not start:
         raise EmptyTraceError(
             "the file is empty (0 bytes)", where=str(path), hint="The capture wrote nothing: record again and wait until the export ends."
         )
-    return sniff_bytes(start, str(path))
+    if start.startswith(b"PK\x03\x04") or inner[257:262] == b"ustar":
+        return Format.ARCHIVE
+    if not inner:
+        raise CorruptTraceError(
+            "the compressed file holds nothing that can be read", where=str(path), hint="Copy it again, or record again."
+        )
+    return _sniff_text(inner, path)
 
 
-def sniff_bytes(start: bytes, where: str) -> Format:
-    """What bytes that begin like `start` are."""
-    for magic, kind in (
-        (b"\x1f\x8b", Format.GZIP),
-        (b"\x28\xb5\x2f\xfd", Format.ZSTD),
-        (b"PK\x03\x04", Format.ZIP),
-        (b"SQLite format 3\x00", Format.SQLITE),
-    ):
-        if start.startswith(magic):
-            return kind
-    if start[257:262] == b"ustar":
-        return Format.TAR
-    text = start.lstrip(b"\xef\xbb\xbf \t\r\n")
+def _sniff_text(start: bytes, path: Path) -> Format:
+    text = start.replace(b"\x00", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")
     if text[:1] in (b"{", b"["):
-        return Format.JSON
+        return Format.TRACE
     if text[:1] == b"<":
         raise UnknownFormatError(
-            "this is an HTML or XML page, no trace", where=where, hint="Download the trace file itself, not the page about it."
+            "this is an HTML or XML page, no trace", where=str(path), hint="Download the trace file itself, not the page about it."
         )
     raise UnknownFormatError(
-        "this is no trace", where=where, hint="Give a trace of torch.profiler (.json, .json.gz) or an Nsight Systems export (.sqlite)."
+        "this is no trace",
+        where=str(path),
+        hint="Give a trace of torch.profiler (.json, .json.gz) or an Nsight Systems export (.sqlite).",
     )
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A file's raw bytes and their decompressed form."""
+def members(path: Path, raw: IO[bytes], kind: Format) -> Iterator[Member]:
+    """The traces inside an open file, in order; each must be read before the next one is asked for."""
+    if kind is not Format.ARCHIVE:
+        yield Member(path.name, path.stat().st_size, decode_text(open_stream(raw)))
+        return
+    found = False
+    try:
+        for member in _zip_members(path, raw) if zipfile.is_zipfile(path) else _tar_members(path, raw):
+            found = True
+            yield member
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, NotImplementedError, RuntimeError) as error:
+        raise CorruptTraceError(
+            f"the archive cannot be read ({error})", where=str(path), hint="Unpack it and give the trace files."
+        ) from error
+    if not found:
+        looked_for = ", ".join(f"*{suffix}" for suffix in TRACE_SUFFIXES[:5])
+        raise UnreadableInputError(
+            f"no traces in this archive (looked for {looked_for})", where=str(path), hint="Give the trace files themselves."
+        )
 
-    raw: IO[bytes]
-    text: IO[bytes]
+
+def _is_trace_name(name: str) -> bool:
+    base = PurePosixPath(name).name
+    return base.endswith(TRACE_SUFFIXES[:5]) and not base.startswith((".", "__MACOSX"))
 
 
-def open_text(path: Path, kind: Format) -> Opened:
-    """Open a JSON text, decompressed while it is read."""
-    raw = cast("IO[bytes]", path.open("rb"))
-    if kind is Format.GZIP:
-        return Opened(raw, cast("IO[bytes]", igzip.GzipFile(fileobj=raw, mode="rb")))
-    return Opened(raw, raw)
+def _zip_members(path: Path, raw: IO[bytes]) -> Iterator[Member]:
+    with zipfile.ZipFile(raw) as archive:
+        for info in sorted(archive.infolist(), key=lambda info: info.filename):
+            if not info.is_dir() and _is_trace_name(info.filename):
+                with archive.open(info) as inner:
+                    yield Member(PurePosixPath(info.filename).name, info.file_size, decode_text(open_stream(inner)))
+
+
+def _tar_members(path: Path, raw: IO[bytes]) -> Iterator[Member]:
+    with tarfile.open(fileobj=as_file(open_stream(raw)), mode="r|") as archive:
+        for info in archive:
+            inner = archive.extractfile(info) if info.isfile() and _is_trace_name(info.name) else None
+            if inner is not None:
+                yield Member(PurePosixPath(info.name).name, info.size, decode_text(open_stream(inner)))
 
 
 def sha256_of(path: Path) -> str:
-    """Hash of the file's bytes."""
+    """Hash of a file's bytes, or of the names and bytes of a folder's files."""
     digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(_BLOCK):
-            digest.update(block)
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if not file.is_file():
+            continue
+        if path.is_dir():
+            digest.update(file.name.encode() + b"\x00")
+        with file.open("rb") as stream:
+            while block := stream.read(_BLOCK):
+                digest.update(block)
     return digest.hexdigest()

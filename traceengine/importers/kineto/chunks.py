@@ -2,88 +2,121 @@
 
 A cut is a guess: `}` `,` `{` `"` with white space between. Parsing proves it: if the pieces 0..k all parse as arrays of
 objects, then every cut up to k lies between two events, because a cut inside a string or a nested value leaves its piece
-unparsable. The end of the array is found by an exact scan of the piece that may hold it.
+unparsable. When a piece does not parse, the reader goes back to its start, which is proved, and cuts by an exact scan.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from traceengine.errors import CorruptTraceError, UnknownFormatError
 
 CHUNK_BYTES = 4 << 20
-"""Text per piece: small enough that pieces in flight stay under 100 MB with everything made of them, large enough that
-the fixed cost of a piece (about 2 ms) does not show."""
+"""Text per piece: small enough that pieces in flight and all that is made of them stay under 100 MB, large enough that
+the fixed cost of a piece (about 3 ms) does not show."""
 
-_HEAD_LIMIT = 256 << 20
+LONGEST_BYTES = 256 << 20
+"""Longest event, and longest text around the events."""
+
 _CUT = re.compile(rb"\}\s*(,)\s*\{\s*\"")
 _ARRAY_KEY = re.compile(rb"\"traceEvents\"\s*:\s*\[")
 _MAYBE_END = re.compile(rb"\}\s*,?\s*\]\s*(?:[,}\]]|\Z)")
 _TOKEN = re.compile(rb"\"[^\"\\]*(?:\\.[^\"\\]*)*\"|[\[\]{}]", re.DOTALL)
+_COMMA = re.compile(rb"\s*,?")
 
 Read = Callable[[int], bytes]
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Piece `number` of the array, from byte `offset` of the decompressed text; `text` has its brackets on."""
+    """Piece `number` of the array's inside, from byte `offset` of the decompressed text."""
 
     number: int
     offset: int
     text: bytes
+    is_exact: bool = False
 
 
-def array_end(data: bytes, start: int = 0) -> int | None:
-    """Index of the `]` that ends the array in which `data[start:]` begins, or None when it goes on."""
+@dataclass(frozen=True)
+class Scanned:
+    """Where an exact scan of an array's inside came to: `events` as (start, end), and the index of the `]` that ends it."""
+
+    events: list[tuple[int, int]]
+    array_end: int | None
+
+
+def scan_events(data: bytes, limit: int | None = None) -> Scanned:
+    """Find the values that stand in the array, up to the first end beyond `limit`."""
     depth = 0
-    for token in _TOKEN.finditer(data, start):
+    start = 0
+    events: list[tuple[int, int]] = []
+    for token in _TOKEN.finditer(data):
         first = data[token.start()]
         if first in b"[{":
+            if depth == 0:
+                start = token.start()
             depth += 1
         elif first in b"]}":
             depth -= 1
             if depth < 0:
-                return token.start()
-    return None
+                return Scanned(events, token.start())
+            if depth == 0:
+                events.append((start, token.end()))
+                if limit is not None and token.end() > limit:
+                    break
+    return Scanned(events, None)
 
 
 class ChunkReader:
-    """Reads a trace once, front to back; `head` and `tail` are what stands around the array, complete after the last chunk."""
+    """Reads a trace front to back; `head` and `tail` are what stands around the array, complete after the last chunk.
+
+    `truncated_at` is the byte after the last complete event when the text ends before the array does.
+    """
 
     def __init__(self, read: Read, chunk_bytes: int = CHUNK_BYTES) -> None:
         self._read = read
         self._size = chunk_bytes
         self._buffer = b""
         self._offset = 0
-        self._ended = False
+        self._number = 0
+        self._input_ended = False
+        self._array_ended = False
         self.head = b""
         self.tail = b""
-        self.truncated = False
+        self.truncated_at: int | None = None
+        self._lost = b""
 
-    def __iter__(self) -> Iterator[Chunk]:
-        self._find_array()
-        number = 0
-        while True:
+    def next_chunk(self, *, exact: bool = False) -> Chunk | None:
+        """The next piece with something in it; None when the array is over."""
+        if not self.head:
+            self._find_array()
+        while not self._array_ended:
             offset = self._offset
-            text = self._next_text()
-            if text is None:
-                break
+            self._fill(self._size)
+            text = self._exact_text() if exact else self._guessed_text()
             if text.strip():
-                yield Chunk(number, offset, b"[" + text + b"]")
-                number += 1
-            if self.tail or self.truncated:
-                break
-        self._read_tail()
+                self._number += 1
+                return Chunk(self._number - 1, offset, text, exact)
+        return None
+
+    def go_back(self, chunks: Sequence[Chunk]) -> None:
+        """Put back `chunks`, the last ones that were given."""
+        joint = b"" if self._array_ended else b","
+        self._buffer = b",".join(chunk.text for chunk in chunks) + joint + self.tail + self._lost + self._buffer
+        self._offset = chunks[0].offset
+        self._array_ended = False
+        self.tail = self._lost = b""
+        self.truncated_at = None
 
     def _fill(self, wanted: int) -> None:
         """Read until the buffer holds `wanted` bytes or the input ends."""
         pieces = [self._buffer]
         have = len(self._buffer)
-        while have < wanted and not self._ended:
-            piece = self._read(min(self._size, wanted - have))
-            self._ended = not piece
+        while have < wanted and not self._input_ended:
+            piece = self._read(wanted - have)
+            self._input_ended = not piece
             pieces.append(piece)
             have += len(piece)
         self._buffer = b"".join(pieces)
@@ -97,60 +130,74 @@ class ChunkReader:
         wanted = 1 << 16
         while True:
             self._fill(wanted)
-            start = self._buffer.lstrip()[:1]
-            if start == b"[":
+            if self._buffer.lstrip()[:1] == b"[":
                 self.head = self._take(self._buffer.index(b"[") + 1)
                 return
             found = _ARRAY_KEY.search(self._buffer)
             if found:
                 self.head = self._take(found.end())
                 return
-            if self._ended or wanted >= _HEAD_LIMIT:
-                raise UnknownFormatError("no traceEvents array in it", hint="Give a trace that torch.profiler's export_chrome_trace wrote.")
+            if self._input_ended or wanted >= LONGEST_BYTES:
+                raise UnknownFormatError(
+                    "it has no traceEvents array", hint="Give a trace that export_chrome_trace of torch.profiler wrote."
+                )
             wanted *= 2
 
-    def _next_text(self) -> bytes | None:
-        """Text up to the next cut; None when nothing is left."""
-        self._fill(self._size)
-        if not self._buffer:
-            self.truncated = True
-            return None
-        if self._ended or _MAYBE_END.search(self._buffer):
-            end = array_end(self._buffer)
-            if end is not None:
-                text = self._take(end)
-                self.tail = self._take(1)
-                return text
-        if self._ended:
-            self.truncated = True
-            return self._take(len(self._buffer))
-        return self._cut()
-
-    def _cut(self) -> bytes:
-        window = 1 << 16
-        while True:
-            start = max(0, len(self._buffer) - window)
-            last = None
-            for last in _CUT.finditer(self._buffer, start):
-                pass
-            if last is not None:
-                text = self._take(last.start(1))
-                self._take(1)
-                return text
-            if start == 0:
-                if self._ended:
-                    return self._take(len(self._buffer))
-                self._fill(2 * len(self._buffer))
-                if len(self._buffer) > _HEAD_LIMIT:
-                    raise CorruptTraceError("one event is larger than 256 MB", hint="Record again without with_stack or record_shapes.")
-            window *= 4
-
-    def _read_tail(self) -> None:
-        if self.truncated:
-            return
-        pieces = [self.tail, self._buffer]
-        size = len(self._buffer)
-        while size < _HEAD_LIMIT and (piece := self._read(self._size)):
+    def _end_array(self, end: int) -> bytes:
+        """The text before the array's end; everything behind it becomes the tail."""
+        text = self._take(end)
+        pieces = [self._take(len(self._buffer))]
+        size = 0
+        while size < LONGEST_BYTES and (piece := self._read(self._size)):
             pieces.append(piece)
             size += len(piece)
         self.tail = b"".join(pieces)
+        self._array_ended = self._input_ended = True
+        return text
+
+    def _truncate(self, scanned: Scanned) -> bytes:
+        """The complete events of a text that ends inside the array."""
+        end = scanned.events[-1][1] if scanned.events else 0
+        self.truncated_at = self._offset + end
+        text = self._take(end)
+        self._lost = self._take(len(self._buffer))
+        self._array_ended = True
+        return text
+
+    def _guessed_text(self) -> bytes:
+        if self._input_ended or _MAYBE_END.search(self._buffer):
+            scanned = scan_events(self._buffer)
+            if scanned.array_end is not None:
+                return self._end_array(scanned.array_end)
+            if self._input_ended:
+                return self._truncate(scanned)
+        window = 1 << 16
+        while True:
+            start = max(0, len(self._buffer) - window)
+            cuts = [match.start(1) for match in _CUT.finditer(self._buffer, start)]
+            if cuts:
+                text = self._take(cuts[-1])
+                self._take(1)
+                return text
+            if start == 0:
+                return self._exact_text()
+            window *= 4
+
+    def _exact_text(self) -> bytes:
+        while True:
+            scanned = scan_events(self._buffer, self._size // 2)
+            if scanned.array_end is not None:
+                return self._end_array(scanned.array_end)
+            if scanned.events and scanned.events[-1][1] > self._size // 2:
+                text = self._take(scanned.events[-1][1])
+                comma = _COMMA.match(self._buffer)
+                self._take(comma.end() if comma else 0)
+                return text
+            if self._input_ended:
+                return self._truncate(scanned)
+            if len(self._buffer) >= LONGEST_BYTES:
+                raise CorruptTraceError(
+                    f"one event is larger than {LONGEST_BYTES >> 20} MB, or a quote is missing, from byte {self._offset} on",
+                    hint="Record again without record_shapes and with_stack, or cut the file there.",
+                )
+            self._fill(2 * max(len(self._buffer), self._size))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,8 @@ from traceengine.importers.sql import statement, work_connection
 from traceengine.names import load_names
 from traceengine.run import RunWriter
 from traceengine.schema import table
+
+_RANK_IN_NAME = re.compile(r"rank[_\-.=]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,14 @@ class StagedTrace:
         return None if offset is None or self.scanned.first_ns is None else self.scanned.first_ns + offset
 
     @property
+    def claimed_rank(self) -> tuple[int | None, str]:
+        """The rank that the trace says, or its name, and which of the two it was."""
+        if self.metadata.rank is not None:
+            return self.metadata.rank, "metadata"
+        named = _RANK_IN_NAME.search(self.source.name)
+        return (int(named.group(1)), "file_name") if named else (None, "assigned")
+
+    @property
     def unix_offset_ns(self) -> int | None:
         """What to add to the file's own times to get Unix time."""
         if self.scanned.is_epoch:
@@ -78,9 +90,12 @@ class Placement:
     origin_unix_ns: int | None
 
 
-def stage_trace(source: SourceFile, read: Read, folder: Path, threads: int) -> StagedTrace:
-    """First pass. Raises InputError subclasses when the text is no trace, empty or damaged beyond repair."""
-    staged = Stager(folder / "parts", source.name, threads).run(read)
+def stage_trace(source: SourceFile, read: Read, damage: Callable[[], str | None], folder: Path, threads: int) -> StagedTrace:
+    """First pass. `damage` says afterwards what is wrong with the bytes below the text.
+
+    Raises InputError subclasses when the text is no trace, empty or damaged beyond repair.
+    """
+    staged = Stager(folder / "parts", source.name, threads).run(read, damage)
     with work_connection(folder, threads) as connection:
         scanned = scan(connection, staged.parts)
         counts = scanned.event_counts
@@ -98,14 +113,14 @@ def stage_trace(source: SourceFile, read: Read, folder: Path, threads: int) -> S
     return StagedTrace(source, folder, staged.parts, metadata, vendor, scanned, counts, staged.truncated, staged.issues)
 
 
-def finish_trace(staged: StagedTrace, writer: RunWriter, placement: Placement, threads: int) -> None:
-    """Write every table of this trace and remove what the first pass left."""
+def finish_trace(staged: StagedTrace, writer: RunWriter, placement: Placement, noted: list[Issue], threads: int) -> None:
+    """Write every table of this trace, with the issues already `noted`, and remove what the first pass left."""
     offset = staged.unix_offset_ns
     first = staged.scanned.first_ns or 0
     origin = first if offset is None or placement.origin_unix_ns is None else placement.origin_unix_ns - offset
     issues = _write_events(staged, writer, placement.rank, origin, threads)
     _write_source(writer, staged, placement, origin)
-    writer.write("import_issue", placement.rank, issue_rows(placement.rank, placement.source_id, staged.issues + issues))
+    writer.write("import_issue", placement.rank, issue_rows(placement.rank, placement.source_id, staged.issues + noted + issues))
     shutil.rmtree(staged.folder, ignore_errors=True)
 
 

@@ -62,7 +62,13 @@ def _device(connection: duckdb.DuckDBPyConnection, operations: list[str]) -> lis
         return []
     unlinked, unlinked_name, overrunning, overrunning_name, repeated, not_finite = row
     found = (
-        ("unlinked_device_event", WARNING, unlinked, "Kept in the device's timeline; the capture does not hold their launch.", unlinked_name),
+        (
+            "unlinked_device_event",
+            WARNING,
+            unlinked,
+            "Kept in the device's timeline; the capture does not hold their launch.",
+            unlinked_name,
+        ),
         (
             "overrunning_device_event",
             WARNING,

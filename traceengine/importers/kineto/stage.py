@@ -7,9 +7,9 @@ as a file that lives in memory. Memory is (threads + 1) pieces, whatever the siz
 from __future__ import annotations
 
 import io
-import json
 import threading
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +18,11 @@ from typing import Any
 import duckdb
 from fsspec.spec import AbstractFileSystem
 
-from traceengine.errors import CorruptTraceError, EmptyTraceError, UnknownFormatError
+from traceengine.errors import CorruptTraceError, EmptyTraceError, InputError
 from traceengine.importers.issues import WARNING, Issue
 from traceengine.importers.kineto.chunks import Chunk, ChunkReader, Read
+from traceengine.importers.kineto.document import read_document
+from traceengine.importers.kineto.repair import Repairs, looks_misread
 from traceengine.importers.sql import statement
 
 _PROTOCOL = "traceenginechunk"
@@ -38,7 +40,7 @@ class _ChunkFiles(AbstractFileSystem):  # type: ignore[misc]
 
     def put(self, chunk: Chunk) -> str:
         """Show a piece; returns its URL."""
-        self._texts[str(chunk.number)] = chunk.text
+        self._texts[str(chunk.number)] = b"[" + chunk.text + b"]"
         return f"{_PROTOCOL}://{chunk.number}"
 
     def drop(self, chunk: Chunk) -> None:
@@ -74,6 +76,10 @@ class Staged:
     issues: list[Issue] = field(default_factory=list)
 
 
+class _MisreadError(Exception):
+    """A piece that would parse, but not into what was meant."""
+
+
 class Stager:
     """Parses the pieces of one trace into `folder`."""
 
@@ -84,32 +90,63 @@ class Stager:
         self._files = _ChunkFiles()
         self._local = threading.local()
         self._parts: list[str] = []
+        self._repairs = Repairs(where)
 
-    def run(self, read: Read) -> Staged:
-        """Read everything. Raises InputError subclasses when the text is no trace or damaged."""
+    def run(self, read: Read, damage: Callable[[], str | None]) -> Staged:
+        """Read everything; `damage` says afterwards why the text may end early.
+
+        Raises InputError subclasses when the text is no trace or damaged.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         reader = ChunkReader(read)
-        waiting: deque[tuple[Chunk, Future[str]]] = deque()
-        with ThreadPoolExecutor(self._threads, thread_name_prefix="parse") as pool:
-            for chunk in reader:
-                waiting.append((chunk, pool.submit(self._parse, chunk)))
-                if len(waiting) > self._threads:
-                    self._collect(*waiting.popleft())
-            while waiting:
-                self._collect(*waiting.popleft())
+        try:
+            with ThreadPoolExecutor(self._threads, thread_name_prefix="parse") as pool:
+                self._read_all(reader, pool)
+        except InputError as error:
+            if error.where is None:
+                raise type(error)(error.message, where=self._where, hint=error.hint) from error
+            raise
         if not self._parts:
-            raise EmptyTraceError(
-                "its traceEvents array is empty", where=self._where, hint="Record some steps while the profiler is active."
-            )
-        issues = []
-        if reader.truncated:
-            issues.append(
-                Issue("truncated", WARNING, 1, "Kept the complete events; the capture's end is missing, so record again if it matters.")
-            )
-        return Staged(self._parts, _document(reader, self._where), reader.truncated, issues)
+            raise self._nothing(reader, damage())
+        document, cut = read_document(reader, self._repairs)
+        issues = self._repairs.issues()
+        truncated = reader.truncated_at is not None or cut
+        if truncated:
+            at = "inside the text behind the events" if reader.truncated_at is None else f"after byte {reader.truncated_at} of the text"
+            action = "Kept the complete events before it; what the capture saw later is missing, so record again if it matters."
+            issues.append(Issue("truncated", WARNING, 1, action, f"it ends {at}" + (f": {damage()}" if damage() else "")))
+        elif damage():
+            issues.append(Issue("damaged_compression", WARNING, 1, "All events were there before the damage.", damage()))
+        return Staged(self._parts, document, truncated, issues)
+
+    def _nothing(self, reader: ChunkReader, damage: str | None) -> InputError:
+        if reader.truncated_at is not None or damage:
+            message = f"the file ends before its first complete event ({damage or f'byte {reader.truncated_at}'})"
+            return CorruptTraceError(message, where=self._where, hint="Copy it again, or record again and wait until the export ends.")
+        return EmptyTraceError("its traceEvents array is empty", where=self._where, hint="Record some steps while the profiler is active.")
+
+    def _read_all(self, reader: ChunkReader, pool: ThreadPoolExecutor) -> None:
+        waiting: deque[tuple[Chunk, Future[str]]] = deque()
+        exact = False
+        while True:
+            chunk = reader.next_chunk(exact=exact)
+            exact = False
+            if chunk is not None and chunk.is_exact:
+                self._parts.append(self._parse_or_repair(chunk, pool))
+                continue
+            if chunk is not None:
+                waiting.append((chunk, pool.submit(self._parse, chunk)))
+            while waiting and (chunk is None or len(waiting) > self._threads):
+                if not self._collect(waiting, reader):
+                    exact = True
+                    break
+            if chunk is None and not exact:
+                return
 
     def _parse(self, chunk: Chunk) -> str:
         """Parse one piece in a thread of the pool; returns the part's path."""
+        if looks_misread(chunk.text):
+            raise _MisreadError
         if not hasattr(self._local, "connection"):
             self._local.connection = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "512MB"})
             self._local.connection.register_filesystem(self._files)
@@ -121,34 +158,33 @@ class Stager:
             self._files.drop(chunk)
         return part
 
-    def _collect(self, chunk: Chunk, future: Future[str]) -> None:
+    def _collect(self, waiting: deque[tuple[Chunk, Future[str]]], reader: ChunkReader) -> bool:
+        """Take the oldest result. False: it did not parse, and the reader stands at its start again."""
+        chunk, future = waiting.popleft()
         try:
             self._parts.append(future.result())
-        except duckdb.Error as error:
+        except (duckdb.Error, _MisreadError):
+            chunks = [chunk]
+            for later, result in waiting:
+                chunks.append(later)
+                if result.exception() is None:
+                    Path(result.result()).unlink()
+            waiting.clear()
+            reader.go_back(chunks)
+            return False
+        return True
+
+    def _parse_or_repair(self, chunk: Chunk, pool: ThreadPoolExecutor) -> str:
+        """Parse a piece whose cuts are certain; what does not parse now is damaged."""
+        try:
+            return pool.submit(self._parse, chunk).result()
+        except (duckdb.Error, _MisreadError):
+            text = self._repairs.events(chunk.text, chunk.offset)
+        try:
+            return pool.submit(self._parse, Chunk(chunk.number, chunk.offset, text, is_exact=True)).result()
+        except (duckdb.Error, _MisreadError) as error:
             raise CorruptTraceError(
-                f"the events from byte {chunk.offset} on cannot be parsed ({_first_line(error)})",
+                f"the events from byte {chunk.offset} on cannot be read ({str(error).splitlines()[0] if str(error) else 'misread'})",
                 where=self._where,
                 hint="Record the trace again, or cut the file there.",
             ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
-
-
-def _document(reader: ChunkReader, where: str) -> dict[str, Any]:
-    """The object around the array, `traceEvents` left out; empty for a bare array."""
-    head, tail = reader.head, reader.tail
-    if head.lstrip()[:1] == b"[":
-        return {}
-    if reader.truncated:
-        tail = b"]}"
-    try:
-        document = json.loads((head + tail).decode("utf-8", errors="replace"), strict=False)
-    except ValueError as error:
-        raise UnknownFormatError(
-            f"what stands around traceEvents is no JSON object ({error})", where=where, hint="Export the trace again."
-        ) from error
-    if not isinstance(document, dict) or document.pop("traceEvents", None) != []:
-        raise UnknownFormatError("traceEvents is not a key of its top level", where=where, hint="Give a trace of torch.profiler.")
-    return document
