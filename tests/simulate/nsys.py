@@ -27,6 +27,14 @@ _HTOD, _DTOH = 1, 2
 _NO_STREAM = 4_294_967_295
 _PUSH_POP = 59
 _QUEUE_FULL = 8
+_ENUMS = {
+    "ENUM_CUDA_MEMCPY_OPER": ("CUDA_MEMCPY_KIND", ("UNKNOWN", "HTOD", "DTOH")),
+    "ENUM_CUDA_MEM_KIND": ("CUDA_MEMOPR_MEMORY_KIND", ("PAGEABLE", "PINNED", "DEVICE", "ARRAY", "MANAGED")),
+    "ENUM_CUPTI_SYNC_TYPE": (
+        "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE",
+        ("UNKNOWN", "EVENT_SYNCHRONIZE", "STREAM_WAIT_EVENT", "STREAM_SYNCHRONIZE", "CONTEXT_SYNCHRONIZE"),
+    ),
+}
 _TABLES: dict[str, str] = {
     "StringIds": "id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL",
     "CUPTI_ACTIVITY_KIND_KERNEL": """start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
@@ -172,14 +180,9 @@ class _Export:
         self._add_all("META_DATA_CAPTURE", [("PROCESS_0:COLLECT_CUDA_TRACE", "true"), ("PROCESS_0:COLLECT_NVTX_TRACE", "true"), *graph])
         versions = [("EXPORT_PRODUCT_NAME", "NVIDIA Nsight Systems"), ("EXPORT_PRODUCT_VERSION", "2026.2.1.210")]
         self._add_all("META_DATA_EXPORT", [*versions, ("EXPORT_SCHEMA_VERSION", "3.25.0"), ("EXPORT_PARAM_LAZY", "true")])
-        copies = ("Unknown", "Host-to-Device", "Device-to-Host")
-        self._enum("ENUM_CUDA_MEMCPY_OPER", "CUDA_MEMCPY_KIND", copies)
-        self._enum("ENUM_CUDA_MEM_KIND", "CUDA_MEMOPR_MEMORY_KIND", ("Pageable", "Pinned", "Device", "Array", "Managed"))
-        self._enum("ENUM_CUPTI_SYNC_TYPE", "CUPTI_SYNC", ("Unknown", "Event sync", "Stream wait event", "Stream sync", "Context sync"))
+        for table, (prefix, names) in _ENUMS.items():
+            self._add_all(table, [(number, f"{prefix}_{name}", name) for number, name in enumerate(names)])
         self._add("ENUM_CUPTI_OVERHEAD_TYPE", _QUEUE_FULL, "OVERHEAD_COMMAND_BUFFER_FULL", "Command buffer full")
-
-    def _enum(self, table: str, prefix: str, labels: tuple[str, ...]) -> None:
-        self._add_all(table, [(number, f"{prefix}_{number}", label) for number, label in enumerate(labels)])
 
 
 def _range_text(record: HostRecord) -> str:
