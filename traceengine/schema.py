@@ -365,6 +365,7 @@ _STEP_TABLE = Table(
         _ns("device_end_ns", "End of the last device operation launched in the step; NULL without device work."),
         _int("launches", "Calls in the step that should have device work."),
         _int("launches_without_device_event", "Those of them whose device work is missing in the capture."),
+        _ns("backlog_ns", "Time at the start of the first step in which the device still worked on what was launched before it."),
     ),
 )
 _CRITICAL_PATH = Table(

@@ -35,6 +35,8 @@ class VerdictParameters:
     """When more of the time than this is unknown, so is the owner."""
     clear_margin: float = 0.10
     """Owner and runner-up closer than this (share of the steady steps) could swap in a repetition."""
+    min_card_share: float = 0.10
+    """Below this share an experiment is not worth its guards: its effect would drown in the spread of the windows."""
     min_steps: int = 3
     """Fewer steady steps give shares but no statistics."""
 
@@ -259,11 +261,15 @@ def _card(
     causes: Sequence[CauseCost], findings: Sequence[Finding], rules: RuleSet, target: CauseCost | None, parameters: VerdictParameters
 ) -> ExperimentCard | None:
     """The experiment for `target`, the removable cause with the most exposed time, when that is worth one."""
-    if target is None or target.exclusive_share < 2 * parameters.min_runner_up_share:
+    if target is None:
         return None
     for finding in findings:
         if finding.bottleneck != target.cause or finding.status != "hit":
             continue
+        recording = finding.evidence.get("profiler_share")
+        own = target.exclusive_share - (recording if isinstance(recording, float) and target.exclusive_share < parameters.min_owner_share else 0.0)
+        if own < parameters.min_card_share:
+            return None
         rule = rules.rule(finding.rule)
         row = {**finding.evidence, "cost_ns": finding.cost_ns, "step": None}
         matching = matching_experiments(rule, row)

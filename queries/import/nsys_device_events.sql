@@ -1,4 +1,4 @@
--- Device operations of one process and device with the call that launched them. A correlation id is unique within its process only.
+-- Device operations of one process and device, by stream and start, with the call that launched them. A correlation id is unique within its process only.
 with call as (
   select
     correlation_id,
@@ -24,59 +24,46 @@ launch as (
   from call
   join preferred using (correlation_id, preference)
   group by correlation_id
-),
-operation as (
-  select *, graph_node_id is null as is_plain
-  from read_parquet($operations)
-  where case when process = -1 then $lone else process end = $process and device = $device and dur_ns is not null
-),
-ordered as (
-  select
-    operation.*,
-    row_number() over in_order as number,
-    lead(ts_ns) over on_stream as next_ts_ns,
-    lead(ts_ns + dur_ns) over on_stream as next_end_ns,
-    lead(is_plain) over on_stream as next_is_plain
-  from operation
-  window
-    in_order as (order by stream, context, ts_ns, dur_ns desc, kind, name, correlation_id, graph_node_id, bytes),
-    on_stream as (partition by stream, context order by ts_ns, dur_ns desc, kind, name, correlation_id, graph_node_id, bytes)
 )
 select
-  $rank as rank,
-  $first_id + number - 1 as event_id,
-  device,
-  context,
-  stream,
-  ts_ns - $origin as ts_ns,
-  dur_ns,
-  -- Work on one stream is serial: a record that holds the whole next one is impossible, and busy only until that one starts.
-  case
-    when is_plain and next_is_plain and kind <> 'graph' and next_ts_ns > ts_ns and next_end_ns + $rounding <= ts_ns + dur_ns then next_ts_ns - ts_ns
-    else dur_ns
-  end as busy_dur_ns,
-  kind,
-  name as code,
+  operation.device,
+  operation.context,
+  operation.stream,
+  operation.ts_ns - $origin as ts_ns,
+  operation.dur_ns,
+  operation.kind,
+  operation.name as code,
   case when launch.certain then launch.launch_id end as launch_id,
-  correlation_id,
-  cast(null as bigint) as external_id,
-  bytes,
-  copy_kind,
-  src_memory,
-  dst_memory,
-  grid_x,
-  grid_y,
-  grid_z,
-  block_x,
-  block_y,
-  block_z,
-  registers,
-  shared_memory_bytes,
-  cast(null as double) as occupancy_share,
-  graph_id,
-  graph_node_id,
-  args,
+  operation.correlation_id,
+  operation.bytes,
+  operation.copy_kind,
+  operation.src_memory,
+  operation.dst_memory,
+  operation.grid_x,
+  operation.grid_y,
+  operation.grid_z,
+  operation.block_x,
+  operation.block_y,
+  operation.block_z,
+  operation.registers,
+  operation.shared_memory_bytes,
+  operation.graph_id,
+  operation.graph_node_id,
+  operation.args,
   launch.certain is not null and not launch.certain as ambiguous
-from ordered
+from read_parquet($operations) operation
 left join launch using (correlation_id)
-order by number
+where
+  case when operation.process = -1 then $lone else operation.process end = $process
+  and operation.device = $device
+  and operation.dur_ns is not null
+order by
+  operation.stream,
+  operation.context,
+  operation.ts_ns,
+  operation.dur_ns desc,
+  operation.kind,
+  operation.name,
+  operation.correlation_id,
+  operation.graph_node_id,
+  operation.bytes

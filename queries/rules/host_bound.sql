@@ -14,6 +14,11 @@
 -- unit = "ns"
 -- doc = "A kernel this short costs the host about as much to launch as it takes to run."
 --
+-- [params.event_cost_ns]
+-- default = 1000
+-- unit = "ns"
+-- doc = "Recording one host event costs 0.6 to 2.1 µs on the recording thread."
+--
 -- [evidence.share]
 -- type = "double"
 -- unit = "share"
@@ -53,6 +58,11 @@
 -- [evidence.top_detail]
 -- type = "varchar"
 -- doc = "What the loop's thread did most of the time."
+--
+-- [evidence.profiler_share]
+-- type = "double"
+-- unit = "share"
+-- doc = "Estimated share of the steady steps that recording the loop thread's host events took."
 --
 -- [evidence.not_advised]
 -- type = "varchar"
@@ -134,6 +144,19 @@ top as (
   from (select rank, detail, sum(dur_ns) as spent from path_part where cause = 'host_bound' group by rank, detail)
   group by rank
 ),
+recorded as (
+  select host_event.rank, count(*) as events
+  from host_event
+  inner join steady_step
+    on
+      steady_step.rank = host_event.rank
+      and host_event.ts_ns >= steady_step.ts_ns
+      and host_event.ts_ns < steady_step.ts_ns + steady_step.dur_ns
+  inner join thread
+    on thread.rank = host_event.rank and thread.pid = host_event.pid and thread.tid = host_event.tid and thread.role = 'main'
+  group by host_event.rank
+),
+steady_time as (select rank, sum(dur_ns) as dur_ns from steady_step group by rank),
 all_steps as (select rank, count(*) as steps from step group by rank)
 select
   rank_cost.rank,
@@ -155,6 +178,7 @@ select
   host.ops / nullif(all_steps.steps, 0)::double as ops_per_step,
   host.compiled,
   top.top_detail,
+  least(1, recorded.events * $event_cost_ns / steady_time.dur_ns)::double as profiler_share,
   case
     when rank_cost.share < $min_share and rank_cost.path_per_step_ns > 2 * rank_cost.per_step_ns then 'CUDA graphs or fewer launches: the host''s time is hidden behind device work'
     when rank_cost.share < $min_share and kernel.short_share >= 0.5 then 'CUDA graphs or fewer launches: kernels are short, but the launches keep ahead'
@@ -164,3 +188,5 @@ left join kernel on kernel.rank = rank_cost.rank
 left join host on host.rank = rank_cost.rank
 left join top on top.rank = rank_cost.rank
 left join all_steps on all_steps.rank = rank_cost.rank
+left join recorded on recorded.rank = rank_cost.rank
+left join steady_time on steady_time.rank = rank_cost.rank

@@ -49,6 +49,30 @@
 -- [evidence.not_advised]
 -- type = "varchar"
 -- doc = "Advice that was considered and does not apply, with the reason."
+--
+-- [[experiment]]
+-- when = "after_optimizer_share >= 0.5"
+-- hypothesis = "What follows the optimizer in a step (metrics, prints, saving) holds the loop for up to {longest_ns}; without it the step ends earlier. Sign in the capture: {hint}."
+-- change = "for one measurement, skip everything between optimizer.step() and the next batch; record one more window with with_stack=True to name it."
+-- kind = "system optimization"
+-- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
+-- guards = ["observability_kept", "checkpoint_complete"]
+-- measure = [
+--   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
+--   "compare the mean update (such work is periodic: the median hides it) over the slowest rank",
+-- ]
+-- stop = "the mean update does not improve beyond the spread of the base windows in 3 windows"
+-- rollback = "put the skipped work back; then move it off the loop's thread or run it less often, whichever the names say"
+--
+-- [[experiment]]
+-- when = "true"
+-- hypothesis = "The loop's thread is busy or blocked for up to {longest_ns} at a time, and the capture does not say with what."
+-- change = "record one more window with with_stack=True and a range around each part of the loop (torch.profiler.record_function); change nothing else."
+-- kind = "system optimization"
+-- invariants = ["everything: this is a measurement"]
+-- guards = ["same_work"]
+-- measure = ["traceengine analyze NEW_TRACE"]
+-- stop = "the stretch has a name"
 -- ///
 with rank_cost as (
   select

@@ -1,5 +1,5 @@
 -- /// view
--- sentence = "The steps that statistics use: complete ones, without a first step that is slower by far (warm-up)."
+-- sentence = "The steps that statistics use: complete ones, without a first step that is slower by far (warm-up) or that the device entered with a backlog."
 -- needs = ["step"]
 --
 -- [columns.rank]
@@ -18,8 +18,10 @@
 -- doc = "Wall time."
 -- ///
 -- Warm-up: the first of at least four steps, when it takes more than twice the median of the others.
+-- Backlog: the first of at least three steps, when more than a tenth of it is device work launched before it: the capture
+-- cuts such a step, because the host was ahead when it began.
 with complete_step as (
-  select rank, step, ts_ns, dur_ns, row_number() over (partition by rank order by ts_ns) as position, count(*) over (partition by rank) as steps
+  select rank, step, ts_ns, dur_ns, coalesce(backlog_ns, 0) as backlog_ns, row_number() over (partition by rank order by ts_ns) as position, count(*) over (partition by rank) as steps
   from step
   where complete
 ),
@@ -32,5 +34,7 @@ typical as (
 select complete_step.rank, complete_step.step, complete_step.ts_ns, complete_step.dur_ns
 from complete_step
 left join typical using (rank)
-where not (position = 1 and steps >= 4 and dur_ns > 2 * typical.median_ns)
+where
+  not (position = 1 and steps >= 4 and dur_ns > 2 * typical.median_ns)
+  and not (position = 1 and steps >= 3 and backlog_ns > 0.1 * dur_ns)
 order by complete_step.rank, complete_step.ts_ns

@@ -87,6 +87,7 @@ def step_table(rank: int, steps: Steps) -> pa.Table:
             "device_end_ns": step.device_end,
             "launches": step.launches,
             "launches_without_device_event": step.launches_without_device_event,
+            "backlog_ns": step.backlog,
         }
         for step in steps.steps
     ]

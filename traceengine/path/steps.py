@@ -30,6 +30,7 @@ class Step:
     device_end: int | None
     launches: int
     launches_without_device_event: int
+    backlog: int
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,8 @@ class _Content:
     ops: IntArray
     device_end: IntArray
     device_row: IntArray
+    backlog_end: int
+    """End of the last device operation that was launched before the first marker; -1 for none."""
 
 
 def _count_between(times: IntArray, start: IntArray, end: IntArray) -> IntArray:
@@ -194,7 +197,23 @@ def _content(timeline: Timeline, markers: _Markers) -> _Content:
         _count_between(host.start[on_thread], markers.start, until),
         device_end,
         device_row,
+        _backlog_end(timeline, int(markers.start[0]), linked),
     )
+
+
+def _backlog_end(timeline: Timeline, start: int, linked: IntArray) -> int:
+    """When the device had finished what was launched before the first step; `linked` are rows launched inside the steps.
+
+    Of operations without a launch in the capture only those count that ran before the steps' own first work.
+    """
+    host, device = timeline.host, timeline.device
+    known = device.launch >= 0
+    rows = np.flatnonzero(known)
+    earlier = np.zeros(len(device), np.bool_)
+    earlier[rows] = host.start[device.launch[rows]] < start
+    if len(linked):
+        earlier |= ~known & (device.start < device.start[linked].min())
+    return int(device.end[earlier].max(initial=-1))
 
 
 def _complete(markers: _Markers, content: _Content, truncated: bool, has_device: bool) -> BoolArray:
@@ -273,6 +292,7 @@ def find_steps(timeline: Timeline, truncated: bool) -> Steps:
             int(content.device_end[i]) if content.device_end[i] >= 0 else None,
             int(content.launches[i]),
             int(content.missing[i]),
+            max(0, min(content.backlog_end, int(end[0])) - int(start[0])) if i == 0 else 0,
         )
         for i in range(len(markers.start))
     )
