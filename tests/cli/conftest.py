@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+
+from traceengine.cli import run
 
 EVENTS = [
     {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "pid": 1, "tid": 1, "ts": 1000, "dur": 1000},
@@ -25,13 +28,34 @@ for _step in (1, 2, 3):
 TRACE = {"schemaVersion": 1, "traceEvents": EVENTS}
 
 
+def _write_trace(folder: Path) -> Path:
+    path = folder / "trace.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(TRACE).encode()))
+    return path
+
+
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with `trace.json.gz`; the cache is beside it."""
     place = tmp_path / "place"
     place.mkdir()
-    (place / "trace.json.gz").write_bytes(gzip.compress(json.dumps(TRACE).encode()))
+    _write_trace(place)
     monkeypatch.chdir(place)
     monkeypatch.setenv("TRACEENGINE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("TRACEENGINE_RULES", raising=False)
     return place
+
+
+@pytest.fixture(scope="session")
+def made_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of the trace with its analysis, made once."""
+    folder = tmp_path_factory.mktemp("made")
+    assert run(["import", str(_write_trace(folder)), "-o", str(folder / "job")]) == 0
+    return folder / "job"
+
+
+@pytest.fixture
+def job(workplace: Path, made_run: Path) -> Path:
+    """`runs/job`, a copy of the run."""
+    shutil.copytree(made_run, workplace / "runs/job")
+    return workplace / "runs/job"

@@ -29,13 +29,6 @@ def commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> list[tuple
     return found
 
 
-@pytest.fixture
-def job(workplace: Path) -> Path:
-    """`runs/job`, made from the trace."""
-    assert run(["import", "trace.json.gz", "-o", "runs/job"]) == 0
-    return workplace / "runs/job"
-
-
 @pytest.mark.parametrize("command", commands(), ids=" ".join)
 def test_every_help_ends_with_an_example_that_runs(command: tuple[str, ...], job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()

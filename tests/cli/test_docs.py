@@ -35,9 +35,7 @@ def test_there_are_ten_worked_questions() -> None:
 
 
 @pytest.mark.parametrize("sql", QUESTIONS, ids=range(len(QUESTIONS)))
-def test_worked_questions_run(sql: str, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if not Path("runs/job").exists():
-        assert run(["import", "trace.json.gz", "-o", "runs/job"]) == 0
+def test_worked_questions_run(sql: str, job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sql", "runs/job", sql, "--format", "csv"]) == 0, capsys.readouterr().err
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from traceengine.cli.engine import ensure_analysis
-from traceengine.cli.session import import_with_progress, warn_of_issues
+from traceengine.cli.session import analysed, import_with_progress, warn_of_issues
 from traceengine.importers import ImportRequest
 
 
@@ -22,6 +21,7 @@ def import_command(traces: tuple[Path, ...], output: Path, force: bool, rank: in
 
     A TRACE is a file, a folder of files or a pattern. The run's path goes to stdout.
     """
-    run = ensure_analysis(import_with_progress(ImportRequest(traces, out=output, replace=force, rank=rank, jobs=jobs)))
+    run = import_with_progress(ImportRequest(traces, out=output, replace=force, rank=rank, jobs=jobs))
+    analysed(run)
     warn_of_issues(run)
     click.echo(run.path)

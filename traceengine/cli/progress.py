@@ -8,6 +8,8 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from traceengine.report.units import size
+
 
 class StderrProgress:
     """Shows what an importer reads. Used as a context manager, so that a bar is cleared whatever happens."""
@@ -31,7 +33,7 @@ class StderrProgress:
     def start(self, name: str, total_bytes: int) -> None:
         """A file begins."""
         if self._bar is None:
-            sys.stderr.write(f"traceengine: reading {name} ({total_bytes / 1e6:.1f} MB)\n")
+            sys.stderr.write(f"traceengine: reading {name} ({size(total_bytes)})\n")
         else:
             self._task = self._bar.add_task(name, total=total_bytes or None)
 

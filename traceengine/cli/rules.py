@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import click
 import pyarrow as pa
 
+from traceengine.cli.session import rule_set
 from traceengine.cli.tabular import write_rows
-from traceengine.resources import queries_dir
-from traceengine.rules import Rule, RuleSet, load_rules
+from traceengine.rules import Rule
 
 _LIST = pa.schema([("rule", pa.string()), ("bottleneck", pa.string()), ("title", pa.string())])
 _FORMS = {"text": "table", "md": "md", "json": "json"}
@@ -28,12 +27,6 @@ def rules_option(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="DIR",
         help="Folder with rules of your own; repeatable. TRACEENGINE_RULES names more of them.",
     )(command)
-
-
-def rule_set(folders: tuple[Path, ...]) -> RuleSet:
-    """The built-in rules and those of `folders` and of TRACEENGINE_RULES (separated as in PATH)."""
-    named = [Path(part) for part in os.environ.get("TRACEENGINE_RULES", "").split(os.pathsep) if part]
-    return load_rules([queries_dir() / "rules", *named, *folders])
 
 
 @click.group("rules", epilog="\b\nExample:\n  traceengine rules list")

@@ -1,4 +1,4 @@
-"""From what a user names to an analysed run: open, import, analyse; a run that may not be written is analysed in a shadow of it."""
+"""From what a user names to an analysed run: open, import, analyse."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from traceengine.cli.engine import ensure_analysis
+from traceengine.analysis import Analysis, ensure_analysis
 from traceengine.cli.progress import StderrProgress
 from traceengine.errors import UsageError
 from traceengine.importers import ImportRequest, import_traces
+from traceengine.resources import queries_dir
+from traceengine.rules import RuleSet, load_rules
 from traceengine.run import MANIFEST, Run
+
+
+def rule_set(folders: tuple[Path, ...] = ()) -> RuleSet:
+    """The built-in rules and those of `folders` and of TRACEENGINE_RULES (separated as in PATH)."""
+    named = [Path(part) for part in os.environ.get("TRACEENGINE_RULES", "").split(os.pathsep) if part]
+    return load_rules([queries_dir() / "rules", *named, *folders])
 
 
 def is_run(path: Path) -> bool:
@@ -40,40 +48,30 @@ def warn_of_issues(run: Run) -> None:
         say(row["severity"], f"rank {row['rank']}: {row['code']}, {row['count']} times{example}: {row['action']}")
 
 
-@contextmanager
-def analysed(run: Run, *, again: bool = False) -> Iterator[Run]:
-    """The run with its analysis, computed when it is missing, out of date, or wanted `again`.
-
-    A run in a folder that may not be written is analysed in a temporary folder that shares its tables.
-    """
-    if again or not os.access(run.path, os.W_OK):
-        with tempfile.TemporaryDirectory(prefix="traceengine-") as folder:
-            yield ensure_analysis(_shadow(run, Path(folder), with_analysis=not again))
-    else:
-        yield ensure_analysis(run)
-
-
-def _shadow(run: Run, folder: Path, *, with_analysis: bool) -> Run:
-    shutil.copyfile(run.path / MANIFEST, folder / MANIFEST)
-    shared = ("tables", "analysis") if with_analysis else ("tables",)
-    for name in shared:
-        if (run.path / name).is_dir():
-            (folder / name).symlink_to((run.path / name).resolve(), target_is_directory=True)
-    return Run.open(folder)
+def analysed(run: Run, folders: tuple[Path, ...] = ()) -> Analysis:
+    """The run with its analysis, computed when it is missing or out of date, with the rules of `rule_set`."""
+    return ensure_analysis(run, rule_set(folders))
 
 
 @contextmanager
-def analysed_inputs(paths: tuple[Path, ...], *, use_cache: bool) -> Iterator[Run]:
-    """The analysed run behind the arguments of `analyze`: one run, or traces that are imported into the cache."""
+def analysed_inputs(paths: tuple[Path, ...], folders: tuple[Path, ...], *, use_cache: bool) -> Iterator[Analysis]:
+    """The analysis behind the arguments of `analyze`: one run, or traces that are imported into the cache."""
     runs = [path for path in paths if is_run(path)]
     if runs and len(paths) > 1:
         raise UsageError(f"{runs[0]} is a run, and there are other arguments", hint="Give one run, or only traces.")
-    if runs:
-        with analysed(Run.open(runs[0]), again=not use_cache) as run:
-            yield run
-    elif use_cache:
-        with analysed(import_with_progress(ImportRequest(paths))) as run:
-            yield run
-    else:
-        with tempfile.TemporaryDirectory(prefix="traceengine-") as folder:
-            yield ensure_analysis(import_with_progress(ImportRequest(paths, out=Path(folder) / "run")))
+    if use_cache:
+        yield analysed(Run.open(runs[0]) if runs else import_with_progress(ImportRequest(paths)), folders)
+        return
+    with tempfile.TemporaryDirectory(prefix="traceengine-") as folder:
+        place = Path(folder) / "run"
+        run = _shadow(Run.open(runs[0]), place) if runs else import_with_progress(ImportRequest(paths, out=place))
+        yield analysed(run, folders)
+
+
+def _shadow(run: Run, place: Path) -> Run:
+    """A run that shares the tables of `run` and has no analysis yet."""
+    place.mkdir()
+    shutil.copyfile(run.path / MANIFEST, place / MANIFEST)
+    if (run.path / "tables").is_dir():
+        (place / "tables").symlink_to((run.path / "tables").resolve(), target_is_directory=True)
+    return Run.open(place)

@@ -11,7 +11,7 @@ from traceengine.cli.session import analysed
 from traceengine.cli.tabular import FORMATS, write_rows
 from traceengine.errors import UsageError
 from traceengine.run import Run
-from traceengine.sql import open_sandbox, query
+from traceengine.sql import query
 
 
 @click.command("sql", epilog='\b\nExample:\n  traceengine sql runs/job "select device, busy_ns from device_time" --format json')
@@ -27,7 +27,7 @@ def sql_command(run: Path, statement: str | None, file: Path | None, form: str |
     `traceengine tables` says what there is.
     """
     text = _statement(statement, file)
-    with analysed(Run.open(run)) as opened, open_sandbox(opened) as connection:
+    with analysed(Run.open(run)).connect() as connection:
         rows = query(connection, text)
     write_rows(rows, form or ("parquet" if output and output.suffix == ".parquet" else "table"), output)
 
