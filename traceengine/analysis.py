@@ -25,8 +25,6 @@ from traceengine.verdict import Answer, job_answer
 ANALYSIS_VERSION = 1
 """Raised whenever the same tables lead to other results, so that stored analyses are made again."""
 
-_PATH_TABLES = ("step", "critical_path", "step_cause")
-
 
 @dataclass(frozen=True)
 class Analysis:
@@ -71,6 +69,7 @@ def _path_tables(run: Run) -> dict[str, pa.Table]:
         "step": pa.concat_tables([_empty("step"), *(path.step_rows for path in paths)]),
         "critical_path": pa.concat_tables([_empty("critical_path"), *(path.path_rows for path in paths)]),
         "step_cause": pa.concat_tables([_empty("step_cause"), *(path.cause_rows for path in paths)]),
+        "what_if": pa.concat_tables([_empty("what_if"), *(path.what_if_rows for path in paths)]),
     }
 
 
@@ -90,7 +89,7 @@ def _verdict_table(answer: Answer) -> pa.Table:
 
 
 def _compute(run: Run, rules: RuleSet) -> dict[str, pa.Table]:
-    tables = {entry: _empty(entry) for entry in ("what_if", "finding", "verdict")} | _path_tables(run)
+    tables = {entry: _empty(entry) for entry in ("finding", "verdict")} | _path_tables(run)
     with open_sandbox(run, tables) as connection:
         tables["finding"] = run_rules(connection, rules)
     with open_sandbox(run, tables) as connection:

@@ -407,15 +407,15 @@ _STEP_CAUSE = Table(
 )
 _WHAT_IF = Table(
     "what_if",
-    "a replay with one cause removed",
+    "a replay with causes removed, for one step or (step NULL) for the whole window",
     TableOrigin.ANALYSIS,
     (
         _RANK,
         _STEP,
-        _text("cause", "Class id whose segments were removed.", key=True),
-        _ns("makespan_ns", "Recorded time.", key=True),
+        _text("cause", "Class id whose segments were removed; several are joined by +.", key=True),
+        _ns("makespan_ns", "Time as recorded (of the replay with nothing removed).", key=True),
         _ns("without_ns", "Time of the replay.", key=True),
-        _ns("saving_ns", "Difference: an upper bound, never a measurement.", key=True),
+        _ns("saving_ns", "Difference: what removing it could save at most, never a measurement. A step may lose what another one gains.", key=True),
     ),
 )
 _FINDING = Table(

@@ -30,7 +30,7 @@ class VerdictParameters:
     """A removable cause owns the verdict from this share of the steady steps on. Repeated runs of one loop differ by 10 to
     15 % on shared machines: a saving below that could not be shown by the experiment that follows."""
     min_runner_up_share: float = 0.05
-    """Below this share a cause is not named as what comes next."""
+    """Below this share a cause is not named as what comes next, and a saving is called little."""
     max_unknown_share: float = 0.5
     """When more of the time than this is unknown, so is the owner."""
     clear_margin: float = 0.10
@@ -43,7 +43,9 @@ class VerdictParameters:
 
 @dataclass(frozen=True)
 class CauseCost:
-    """One cause of a rank: see view path_cost. `saving_ns` bounds the saving per step, None when it is not estimable."""
+    """One cause of a rank: see view path_cost. Per step (of the window without steps): `saving_ns` is what the replay
+    without the cause saves, None when the replay does not reproduce the recording or the cause is unknown; `exposed_ns` is
+    its exposed time."""
 
     cause: str
     path_ns: int
@@ -52,9 +54,21 @@ class CauseCost:
     exclusive_share: float
     steps_hit: int
     saving_ns: int | None
+    exposed_ns: int
     step_min_ns: int | None
     step_median_ns: int | None
     step_max_ns: int | None
+
+
+    @property
+    def bound_ns(self) -> int:
+        """What removing the cause could save at most: by replay, else its exposed time."""
+        return self.exposed_ns if self.saving_ns is None else self.saving_ns
+
+    @property
+    def bound(self) -> str:
+        """What the bound rests on."""
+        return "exposed time" if self.saving_ns is None else "replay"
 
 
 @dataclass(frozen=True)
@@ -101,6 +115,7 @@ class ExperimentCard:
     experiment: Experiment
     evidence: Mapping[str, Value]
     saving_bound_ns: int | None
+    bound: str
     share: float
 
 
@@ -124,6 +139,7 @@ class RankVerdict:
     runner_up: str | None
     share: float | None
     saving_bound_ns: int | None
+    bound: str | None
     window_ts_ns: int
     window_dur_ns: int
     steps: StepStats
@@ -163,7 +179,7 @@ class Answer:
 
 def _causes(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[CauseCost, ...]:
     rows = connection.execute(
-        "select cause, path_ns, path_share, exclusive_ns, exclusive_share, steps, steps_hit, step_min_ns, step_median_ns, step_max_ns"
+        "select cause, path_ns, path_share, exclusive_ns, exclusive_share, steps, steps_hit, step_min_ns, step_median_ns, step_max_ns, replay_ns"
         " from path_cost where rank = $rank order by exclusive_ns desc, cause",
         {"rank": rank},
     ).fetchall()
@@ -175,12 +191,13 @@ def _causes(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[CauseCost
             exclusive_ns,
             exclusive_share,
             hit,
-            None if cause == "unknown" else exclusive_ns // max(steps, 1),
+            None if replay is None else replay // max(steps, 1),
+            exclusive_ns // max(steps, 1),
             low,
             middle,
             high,
         )
-        for cause, path_ns, path_share, exclusive_ns, exclusive_share, steps, hit, low, middle, high in rows
+        for cause, path_ns, path_share, exclusive_ns, exclusive_share, steps, hit, low, middle, high, replay in rows
     )
 
 
@@ -236,6 +253,13 @@ def _owner(causes: Sequence[CauseCost], notes: Sequence[Note], parameters: Verdi
     return "compute", top
 
 
+def saves_little(cause: CauseCost, parameters: VerdictParameters) -> bool:
+    """True when the replay without the cause saves hardly any of its exposed share: something else takes over at once."""
+    if cause.saving_ns is None or not cause.exclusive_share:
+        return False
+    return cause.saving_ns * cause.exclusive_share < parameters.min_runner_up_share * cause.exposed_ns
+
+
 def _confidence(
     owner: CauseCost | None, runner_up: CauseCost | None, steps: StepStats, notes: Sequence[Note], parameters: VerdictParameters
 ) -> tuple[str, tuple[str, ...]]:
@@ -246,6 +270,8 @@ def _confidence(
         return "low", (*reasons, "the capture cannot tell the owner")
     if owner.cause != "compute":
         above = owner.exclusive_share - parameters.min_owner_share
+        if saves_little(owner, parameters):
+            reasons.append("removed alone it saves little, because the host or another resource takes nearly as long")
         margin = owner.exclusive_share - (runner_up.exclusive_share if runner_up else 0.0)
         if runner_up and runner_up.cause not in NOT_REMOVABLE and margin < parameters.clear_margin:
             reasons.append(f"{runner_up.cause} costs nearly as much")
@@ -261,7 +287,7 @@ def _card(
     causes: Sequence[CauseCost], findings: Sequence[Finding], rules: RuleSet, target: CauseCost | None, parameters: VerdictParameters
 ) -> ExperimentCard | None:
     """The experiment for `target`, the removable cause with the most exposed time, when that is worth one."""
-    if target is None:
+    if target is None or saves_little(target, parameters):
         return None
     for finding in findings:
         if finding.bottleneck != target.cause or finding.status != "hit":
@@ -275,12 +301,16 @@ def _card(
         matching = matching_experiments(rule, row)
         if matching:
             bound = finding.evidence.get("bound_ns")
-            return ExperimentCard(rule, matching[0], row, bound if isinstance(bound, int) else target.saving_ns, target.exclusive_share)
+            if isinstance(bound, int):
+                return ExperimentCard(rule, matching[0], row, bound, "exposed time", target.exclusive_share)
+            return ExperimentCard(rule, matching[0], row, target.bound_ns, target.bound, target.exclusive_share)
     return None
 
 
-def _not_advised(findings: Sequence[Finding]) -> tuple[NotAdvised, ...]:
+def _not_advised(findings: Sequence[Finding], target: CauseCost | None, parameters: VerdictParameters) -> tuple[NotAdvised, ...]:
     found = []
+    if target is not None and target.exclusive_share >= parameters.min_card_share and saves_little(target, parameters):
+        found.append(NotAdvised(target.cause, f"{target.cause} alone: something else takes nearly as long and would be the limit at once"))
     for finding in findings:
         reason = finding.evidence.get("not_advised")
         if isinstance(reason, str):
@@ -313,14 +343,15 @@ def judge(connection: duckdb.DuckDBPyConnection, rank: int, rules: RuleSet, para
         reasons,
         runner_up.cause if runner_up else None,
         owned.exclusive_share if owned else None,
-        owned.saving_ns if owned and owner != "compute" else None,
+        owned.bound_ns if owned and owner != "compute" else None,
+        owned.bound if owned and owner != "compute" else None,
         window[0],
         window[1],
         steps,
         causes,
         findings,
         notes,
-        _not_advised(findings),
+        _not_advised(findings, removable, parameters),
         None if owner == "unknown" else _card(causes, findings, rules, removable, parameters),
     )
 

@@ -60,7 +60,7 @@
 --
 -- [[experiment]]
 -- when = "loader = 'single_process'"
--- hypothesis = "The loop's own process makes each batch ({load_ns}) while nothing else moves; {suggested_workers} workers make it beside the rest of the step ({other_ns})."
+-- hypothesis = "The loop's own process makes each batch ({load_ns}) while nothing else moves; num_workers = {suggested_workers} makes it beside the rest of the step ({other_ns})."
 -- change = "DataLoader(num_workers={suggested_workers}, persistent_workers=True); keep dataset, sampler, transforms and batch size."
 -- kind = "system optimization"
 -- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]

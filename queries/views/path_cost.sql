@@ -1,6 +1,6 @@
 -- /// view
 -- sentence = "What each cause costs a rank over its steady steps (over the whole window when it has none)."
--- needs = ["step_cause", "steady_step"]
+-- needs = ["step_cause", "steady_step", "what_if"]
 --
 -- [columns.rank]
 -- type = "bigint"
@@ -42,6 +42,10 @@
 -- type = "bigint"
 -- unit = "ns"
 -- doc = "Most exposed time of a steady step; NULL without steps."
+-- [columns.replay_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "What the replay without the cause saves over the same time; NULL when the replay does not reproduce the recording."
 -- ///
 with stepped as (select rank, count(*) as steps from steady_step group by rank),
 part as (
@@ -69,6 +73,14 @@ spread as (
   from every_step
   left join part on part.rank = every_step.rank and part.cause = every_step.cause and part.step = every_step.step
   group by every_step.rank, every_step.cause
+),
+replay as (
+  select what_if.rank, what_if.cause, sum(what_if.saving_ns)::bigint as replay_ns
+  from what_if
+  left join stepped on stepped.rank = what_if.rank
+  left join steady_step on steady_step.rank = what_if.rank and steady_step.step = what_if.step
+  where case when stepped.rank is null then what_if.step is null else steady_step.step is not null end
+  group by what_if.rank, what_if.cause
 )
 select
   part.rank,
@@ -81,9 +93,11 @@ select
   count(part.step) filter (where part.exclusive_ns > 0) as steps_hit,
   any_value(spread.step_min_ns) as step_min_ns,
   any_value(spread.step_median_ns) as step_median_ns,
-  any_value(spread.step_max_ns) as step_max_ns
+  any_value(spread.step_max_ns) as step_max_ns,
+  greatest(0, any_value(replay.replay_ns)) as replay_ns
 from part
 inner join total on total.rank = part.rank
 left join spread on spread.rank = part.rank and spread.cause = part.cause
+left join replay on replay.rank = part.rank and replay.cause = part.cause
 group by part.rank, part.cause
 order by part.rank, exclusive_ns desc

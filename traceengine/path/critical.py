@@ -9,7 +9,8 @@ import pyarrow as pa
 from traceengine.names import Names
 from traceengine.path.parameters import PathParameters
 from traceengine.path.exclusive import device_clock
-from traceengine.path.result import path_tables, step_table
+from traceengine.path.replay import replay
+from traceengine.path.result import path_tables, step_table, what_if_table
 from traceengine.path.steps import Steps, find_steps
 from traceengine.path.timeline import Timeline, load_timeline
 from traceengine.path.walk import build_context, walk
@@ -25,6 +26,7 @@ class RankPath:
     step_rows: pa.Table
     path_rows: pa.Table
     cause_rows: pa.Table
+    what_if_rows: pa.Table
 
 
 def rank_path(run: Run, rank: int, names: Names, parameters: PathParameters | None = None) -> RankPath:
@@ -41,4 +43,7 @@ def path_of(timeline: Timeline, names: Names, truncated: bool, parameters: PathP
     segments = walk(context, steps.window)
     clock = device_clock(timeline.device, context.device_cause)
     path_rows, cause_rows = path_tables(timeline, steps, segments, clock)
-    return RankPath(timeline.rank, steps, step_table(timeline.rank, steps), path_rows, cause_rows)
+    causes = sorted({cause for cause in cause_rows.column("cause").to_pylist() if cause != "unknown"})
+    replays = replay(context, steps, [(cause,) for cause in causes])
+    what_if_rows = what_if_table(timeline.rank, steps, replays)
+    return RankPath(timeline.rank, steps, step_table(timeline.rank, steps), path_rows, cause_rows, what_if_rows)

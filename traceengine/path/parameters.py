@@ -23,6 +23,10 @@ class PathParameters:
     launch_latency_ns: int = 100_000
     """From the return of a launch to the start of its operation on an idle device takes 2-50 µs; what takes longer
     has another reason that the trace does not show."""
+    usual_launch_lag_ns: int = 3_000
+    """Replay: what a launch that was not the last dependency would have taken at least to reach the device."""
+    usual_stream_lag_ns: int = 1_000
+    """Replay: what a stream takes at least between two operations."""
     host_gap_ns: int = 1_000_000
     """A stretch without any event up to this long is Python and dispatch between operations; a longer one is the
     thread busy or blocked with something that the capture does not show."""

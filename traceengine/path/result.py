@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceengine.path.exclusive import DeviceClock, hidden_time, step_cause_table
+from traceengine.path.replay import Replays
 from traceengine.path.steps import Steps
 from traceengine.path.timeline import Timeline
 from traceengine.path.walk import Segment
@@ -92,6 +93,20 @@ def step_table(rank: int, steps: Steps) -> pa.Table:
         for step in steps.steps
     ]
     return pa.Table.from_pylist(rows, schema=table("step").arrow)
+
+
+def what_if_table(rank: int, steps: Steps, replays: Replays) -> pa.Table:
+    """Table `what_if` of one rank; empty when the replay does not reproduce the recording."""
+    rows = []
+    for what_if in replays.what_ifs if replays.trusted else ():
+        name = "+".join(what_if.causes)
+        whole = (None, what_if.makespan, what_if.without)
+        numbered = zip((step.number for step in steps.steps), what_if.step_dur, what_if.step_without, strict=False)
+        rows += [
+            {"rank": rank, "step": step, "cause": name, "makespan_ns": span, "without_ns": without, "saving_ns": span - without}
+            for step, span, without in (whole, *numbered)
+        ]
+    return pa.Table.from_pylist(rows, schema=table("what_if").arrow)
 
 
 def check_partition(segments: Sequence[Segment], start: int, end: int) -> bool:

@@ -25,7 +25,7 @@ from traceengine.path.threads import (
     inherit_nearest,
     occupied,
 )
-from traceengine.path.timeline import BoolArray, Codes, IntArray, Timeline
+from traceengine.path.timeline import BoolArray, Codes, DeviceOps, IntArray, Timeline
 from traceengine.path.waits import Waits, resolve_waits
 
 COPY_CAUSES = {"h2d": "h2d", "d2h": "d2h", "p2p": "p2p"}
@@ -70,6 +70,9 @@ class Context:
     device_cause: tuple[str, ...]
     yields: BoolArray
     """By device row: communication and copies, which are exposed only where nothing computes."""
+    copy_of_call: dict[int, str]
+    """Host row of a copying call → cause of its copy."""
+    lookup: DeviceLookup
     parameters: PathParameters
 
 
@@ -100,7 +103,33 @@ def build_context(timeline: Timeline, names: Names, parameters: PathParameters) 
     blocked = inherit_nearest(np.where(waits.host_awaits >= 0, rows, -1), host.parent, levels) if len(host) else rows
     cause = device_causes(timeline, names)
     yields = np.array([value != "compute" for value in cause], dtype=np.bool_)
-    return Context(timeline, intervals, occupied(intervals, tree), tree, causes, waits, blocked, tuple(cause), yields, parameters)
+    copies = np.flatnonzero(timeline.device.kind.isin({"memcpy"}) & (timeline.device.launch >= 0))
+    return Context(
+        timeline,
+        intervals,
+        occupied(intervals, tree),
+        tree,
+        causes,
+        waits,
+        blocked,
+        tuple(cause),
+        yields,
+        {int(timeline.device.launch[row]): cause[row] for row in copies},
+        DeviceLookup(timeline.device, yields),
+        parameters,
+    )
+
+
+def hand_over_threads(timeline: Timeline, window: Window) -> list[int]:
+    """The loop's thread and its autograd threads: those that continue one another."""
+    return [index for index, role in enumerate(timeline.threads.role) if role == "autograd" or index == window.thread]
+
+
+def background_communication(timeline: Timeline, window: Window) -> Stretches:
+    """Collectives that run on threads other than the loop's (gloo): the loop waits for them without an event."""
+    host = timeline.host
+    rows = host.meaning.isin({"comm_range"}) & ~np.isin(host.thread, np.array(hand_over_threads(timeline, window), dtype=np.int64))
+    return Stretches(host.start[rows], host.end[rows])
 
 
 def view(array: IntArray) -> memoryview:
@@ -108,7 +137,7 @@ def view(array: IntArray) -> memoryview:
     return np.ascontiguousarray(array).data
 
 
-class _Stretches:
+class Stretches:
     """Sorted, merged intervals with a lookup of the parts that overlap a span."""
 
     def __init__(self, start: IntArray, end: IntArray) -> None:
@@ -121,6 +150,16 @@ class _Stretches:
         last = np.append(first[1:], len(start)) - 1 if len(first) else first
         self._start: list[int] = start[first].tolist()
         self._end: list[int] = reach[last].tolist()
+
+    @property
+    def starts(self) -> IntArray:
+        """Starts of the merged intervals."""
+        return np.array(self._start, dtype=np.int64)
+
+    @property
+    def ends(self) -> IntArray:
+        """Ends of the merged intervals."""
+        return np.array(self._end, dtype=np.int64)
 
     def cut(self, low: int, high: int) -> list[tuple[int, int, bool]]:
         """Parts of [low, high], latest first; True where an interval covers the part."""
@@ -142,13 +181,12 @@ class _Stretches:
 class DeviceLookup:
     """Lookups over the operations of a device by time."""
 
-    def __init__(self, context: Context) -> None:
-        device = context.timeline.device
+    def __init__(self, device: DeviceOps, yields: BoolArray) -> None:
         self._start = view(device.start)
         self._end = view(device.end)
         self._device_of_stream = device.stream_device.tolist()
         self._compute: dict[int, list[tuple[memoryview, memoryview]]] = {}
-        compute = ~context.yields & (device.end > device.start)
+        compute = ~yields & (device.end > device.start)
         for stream, number in enumerate(self._device_of_stream):
             rows = np.flatnonzero(compute & (device.stream == stream))
             if len(rows):
@@ -195,24 +233,18 @@ class Walk:
         self._op_start, self._op_end = view(device.start), view(device.end)
         self._op_stream, self._op_id = view(device.stream), view(device.event_id)
         self._launch = view(device.launch)
-        self._lookup = DeviceLookup(context)
+        self._lookup = context.lookup
         self._segments: list[Segment] = []
         self._cpu_only = len(device) == 0
-        self._hand_over = [i for i, role in enumerate(timeline.threads.role) if role == "autograd" or i == window.thread]
-        self._copy_of_call = self._copies()
-        background = host.meaning.isin({"comm_range"}) & ~np.isin(host.thread, np.array(self._hand_over, dtype=np.int64))
-        self._communication = _Stretches(host.start[background], host.end[background])
+        self._hand_over = hand_over_threads(timeline, window)
+        self._copy_of_call = context.copy_of_call
+        self._communication = background_communication(timeline, window)
         held = context.timeline.overheads
         self._held = {
-            cause: _Stretches(held.start[rows], held.end[rows])
+            cause: Stretches(held.start[rows], held.end[rows])
             for cause, rows in _overhead_rows(held.meaning, context).items()
             if rows.any()
         }
-
-    def _copies(self) -> dict[int, str]:
-        device = self._context.timeline.device
-        rows = np.flatnonzero(device.kind.isin({"memcpy"}) & (device.launch >= 0))
-        return {int(device.launch[row]): self._context.device_cause[row] for row in rows}
 
     def run(self) -> list[Segment]:
         """Segments from the window's start to its end."""

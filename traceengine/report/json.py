@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from traceengine.report.story import BOUND, filled, sentence
+from traceengine.report.story import filled, sentence
 from traceengine.verdict import SCHEMA_VERSION, Answer, ExperimentCard, RankVerdict
 
 
@@ -37,7 +37,7 @@ def _rank(verdict: RankVerdict) -> dict[str, Any]:
             "runner_up": verdict.runner_up,
             "share": verdict.share,
             "saving_bound_ns": verdict.saving_bound_ns,
-            "bound": BOUND,
+            "bound": verdict.bound,
             "bound_state": "estimated" if verdict.saving_bound_ns is not None else "unknown",
             "sentence": sentence(verdict),
             "unknown": [{"code": note.code, "sentence": note.sentence, "fix": note.fix} for note in verdict.unknown],
@@ -60,7 +60,7 @@ def _experiment(card: ExperimentCard) -> dict[str, Any]:
         "change": experiment.change,
         "kind": experiment.kind,
         "saving_bound_ns": card.saving_bound_ns,
-        "bound": BOUND,
+        "bound": card.bound,
         "evidence": {column.name: card.evidence.get(column.name) for column in card.rule.evidence if column.name != "not_advised"},
         "invariants": list(experiment.invariants),
         "guards": list(experiment.guards),

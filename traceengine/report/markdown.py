@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from traceengine.report.story import BOUND, card_evidence, filled, not_advised, notes, outliers, per, sentence, steps_line
+from traceengine.report.story import card_evidence, filled, not_advised, notes, outliers, per, sentence, steps_line
 from traceengine.report.units import duration, share
 from traceengine.verdict import Answer, ExperimentCard, RankVerdict
 
@@ -55,7 +55,7 @@ def _card(verdict: RankVerdict, card: ExperimentCard) -> list[str]:
         "### Next experiment",
         "",
         f"- **Change** ({experiment.kind}): {_safe(experiment.change)}",
-        f"- **Hypothesis:** {_safe(experiment.hypothesis)} Saves at most {duration(card.saving_bound_ns)} {per(verdict)} ({BOUND}, estimated).",
+        f"- **Hypothesis:** {_safe(experiment.hypothesis)} Saves at most {duration(card.saving_bound_ns)} {per(verdict)} ({card.bound}, estimated).",
         "- **Evidence:** " + _safe(", ".join(f"{name} {value}" for name, value, _ in card_evidence(card))),
         "- **Must stay:** " + _safe("; ".join(experiment.invariants)),
         "- **Guards:** " + _safe(", ".join(experiment.guards)),

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from traceengine.report.story import BOUND, card_evidence, filled, not_advised, notes, outliers, per, sentence, steps_line
+from traceengine.report.story import card_evidence, filled, not_advised, notes, outliers, per, sentence, steps_line
 from traceengine.report.units import duration, share
 from traceengine.verdict import Answer, ExperimentCard, RankVerdict
 
@@ -80,7 +80,7 @@ def _ranks(answer: Answer) -> Padding:
 def _card(console: Console, verdict: RankVerdict, card: ExperimentCard) -> None:
     experiment = filled(card)
     console.print()
-    console.print(Text("Next experiment ", style="bold") + Text(f"({experiment.kind}, saves at most {duration(card.saving_bound_ns)} {per(verdict)}, {BOUND})"))
+    console.print(Text("Next experiment ", style="bold") + Text(f"({experiment.kind}, saves at most {duration(card.saving_bound_ns)} {per(verdict)} by {card.bound})"))
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(ratio=1)

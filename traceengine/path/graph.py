@@ -1,0 +1,230 @@
+"""The dependency graph of a rank's window; see replay.py for what it means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from traceengine.path.hosttime import HostTime, Points, build_host_time
+from traceengine.path.parameters import PathParameters
+from traceengine.path.steps import Steps
+from traceengine.path.timeline import BoolArray, IntArray
+from traceengine.path.walk import Context
+
+NEVER = -(1 << 60)
+ROOT = 0
+"""Predecessor number of the window's start; node i has number i + 1."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes in an order in which every predecessor comes first; times relative to the window's start.
+
+    `pred` and `lag` have shape (nodes, 3): the thread's or stream's previous node; what a host point waited for, or the
+    launch of an operation; an operation of another stream. A missing predecessor is ROOT with lag NEVER.
+    """
+
+    pred: npt.NDArray[np.int64]
+    lag: npt.NDArray[np.int64]
+    dur: IntArray
+    cause: npt.NDArray[np.str_]
+    """Cause of an operation, or of the blocking call behind a point that waits; empty otherwise."""
+    step: IntArray
+    """Index of the step that the node's value belongs to; -1 for none."""
+    steps: int
+    end: int
+    is_operation: BoolArray
+    launch_bound: BoolArray
+    """Operations whose start was bound by their launch: their launch lag is the host's."""
+    active: dict[str, IntArray]
+    """By cause: how much of the first lag of each node is the thread's own time with that cause."""
+
+    def without(self, causes: frozenset[str]) -> tuple[npt.NDArray[np.int64], IntArray, BoolArray]:
+        """Lags, durations and kept second edges with `causes` removed."""
+        lag = self.lag.copy()
+        for cause in causes & self.active.keys():
+            lag[:, 0] -= self.active[cause]
+        removed = np.isin(self.cause, list(causes))
+        dur = np.where(self.is_operation & removed, 0, self.dur)
+        if "host_bound" in causes:
+            lag[:, 1] = np.where(self.launch_bound, np.minimum(lag[:, 1], 0), lag[:, 1])
+        return lag, dur, self.is_operation | ~removed
+
+
+def _operations(context: Context, steps: Steps) -> IntArray:
+    """Device rows inside the window: what had not ended at its start and started before its end."""
+    device, window = context.timeline.device, steps.window
+    return np.flatnonzero((device.end > window.start) & (device.start < window.end) & (device.end > device.start))
+
+
+def _numbers(size: int, rows: IntArray, numbers: IntArray) -> IntArray:
+    result = np.full(size, -1, np.int64)
+    result[rows] = numbers
+    return result
+
+
+def build_graph(context: Context, steps: Steps) -> Graph:
+    """Build the graph of a rank's window."""
+    rows = _operations(context, steps)
+    host = build_host_time(context, steps, rows)
+    points, device = host.points, context.timeline.device
+    total = len(points.time) + len(rows)
+    # Points before operations at the same moment: an operation may start the moment its launch issued it.
+    moment = np.concatenate([points.time, device.start[rows]])
+    rank = np.concatenate([points.priority, np.full(len(rows), 9, np.int64)])
+    order = np.lexsort((np.concatenate([np.arange(len(points.time)), rows]), rank, moment))
+    number = np.empty(total, np.int64)
+    number[order] = np.arange(1, total + 1)
+    point_number, row_number = number[: len(points.time)], _numbers(len(device), rows, number[len(points.time) :])
+    pred = np.zeros((total, 3), np.int64)
+    lag = np.full((total, 3), NEVER, np.int64)
+    _host_edges(host, point_number, row_number, pred, lag, context, steps.window.start)
+    launch_bound = _device_edges(context, steps, rows, point_number, row_number, host, pred, lag)
+    operation = np.zeros(total, np.bool_)
+    operation[row_number[rows] - 1] = True
+    start = steps.window.start
+    dur = np.zeros(total, np.int64)
+    dur[row_number[rows] - 1] = device.end[rows] - np.maximum(device.start[rows], start)
+    cause = np.full(total, "", dtype="U16")
+    cause[row_number[rows] - 1] = np.array(context.device_cause, dtype="U16")[rows] if len(rows) else cause[:0]
+    cause[point_number - 1] = points.cause
+    active = {name: _scatter(total, point_number, spent) for name, spent in host.active.items()}
+    return Graph(
+        pred,
+        lag,
+        dur,
+        cause,
+        _node_steps(context, steps, rows, points, point_number, row_number, total),
+        len(steps.steps),
+        steps.window.end - start,
+        operation,
+        launch_bound,
+        active,
+    )
+
+
+def _scatter(total: int, numbers: IntArray, values: IntArray) -> IntArray:
+    result = np.zeros(total, np.int64)
+    result[numbers - 1] = values
+    return result
+
+
+def _host_edges(
+    host: HostTime,
+    number: IntArray,
+    row_number: IntArray,
+    pred: npt.NDArray[np.int64],
+    lag: npt.NDArray[np.int64],
+    context: Context,
+    origin: int,
+) -> None:
+    points, device = host.points, context.timeline.device
+    index = number - 1
+    has_previous = points.previous >= 0
+    pred[index, 0] = np.where(has_previous, number[np.maximum(points.previous, 0)], ROOT)
+    lag[index, 0] = host.lag
+    waits = points.awaits_row >= 0
+    known = waits & (row_number[np.maximum(points.awaits_row, 0)] > 0) if len(device) else waits
+    target = index[known]
+    awaited = points.awaits_row[known]
+    pred[target, 1] = row_number[awaited]
+    lag[target, 1] = points.time[known] - device.end[awaited]
+    hands = points.awaits_point >= 0
+    pred[index[hands], 1] = number[points.awaits_point[hands]]
+    lag[index[hands], 1] = 0
+    # A point that waits for something before the window keeps its recorded time.
+    lost = waits & ~known
+    pred[index[lost], 1] = ROOT
+    lag[index[lost], 1] = points.time[lost] - origin
+
+
+def _device_edges(
+    context: Context,
+    steps: Steps,
+    rows: IntArray,
+    point_number: IntArray,
+    row_number: IntArray,
+    host: HostTime,
+    pred: npt.NDArray[np.int64],
+    lag: npt.NDArray[np.int64],
+) -> BoolArray:
+    """Fill in the predecessors of operations; returns which starts were bound by their launch."""
+    device, origin, parameters = context.timeline.device, steps.window.start, context.parameters
+    start = np.maximum(device.start[rows], origin)
+    node = row_number[rows] - 1
+    same = np.zeros(len(rows), np.bool_)
+    same[1:] = device.stream[rows[1:]] == device.stream[rows[:-1]]
+    previous = np.where(same, np.roll(rows, 1), -1)
+    other = np.array(
+        [context_predecessor(context, int(row), int(before)) for row, before in zip(rows, previous, strict=True)], dtype=np.int64
+    ).reshape(-1)
+    ready = np.full((len(rows), 3), NEVER, np.int64)
+    ready[:, 0] = np.where(previous >= 0, np.minimum(device.end[np.maximum(previous, 0)], start), NEVER)
+    point = host.launch_point[rows]
+    ready[:, 1] = np.where(point >= 0, host.points.time[np.maximum(point, 0)], NEVER)
+    before_window = (point < 0) & (device.launch[rows] >= 0)
+    ready[:, 2] = np.where(other >= 0, np.minimum(device.end[np.maximum(other, 0)], start), NEVER)
+    usual = np.array([parameters.usual_stream_lag_ns, parameters.usual_launch_lag_ns, parameters.usual_stream_lag_ns])
+    slack = start[:, None] - ready
+    binding = ready.argmax(axis=1)
+    lags = np.where(np.arange(3) == binding[:, None], slack, np.minimum(slack, usual))
+    nothing = (ready == NEVER).all(axis=1)
+    numbers = np.stack(
+        [
+            np.where(previous >= 0, row_number[np.maximum(previous, 0)], ROOT),
+            np.where(point >= 0, point_number[np.maximum(point, 0)] if len(point_number) else ROOT, ROOT),
+            np.where(other >= 0, row_number[np.maximum(other, 0)], ROOT),
+        ],
+        axis=1,
+    )
+    unusable = (ready == NEVER) | (numbers < 0)
+    pred[node] = np.where(unusable, ROOT, numbers)
+    lag[node] = np.where(unusable, NEVER, lags)
+    # Nothing in the window explains the start, or it began before: it keeps its recorded time.
+    fixed = nothing | unusable.all(axis=1) | (device.start[rows] < origin) | (before_window & unusable[:, [0, 2]].all(axis=1))
+    lag[node[fixed], 0] = start[fixed] - origin
+    pred[node[fixed], 0] = ROOT
+    launch_bound = np.zeros(len(pred), np.bool_)
+    launch_bound[node] = (binding == 1) & ~fixed
+    return launch_bound
+
+
+def context_predecessor(context: Context, row: int, previous: int) -> int:
+    """Operation of another stream that `row` waited for: a recorded event's, else one inferred as the walk does."""
+    device, parameters = context.timeline.device, context.parameters
+    event = int(context.waits.event_predecessor[row])
+    if event >= 0 and device.start[event] < device.start[row]:
+        return event
+    start = int(device.start[row])
+    ready = int(device.end[previous]) if previous >= 0 else -1
+    launch = int(device.launch[row])
+    if launch >= 0:
+        ready = max(ready, min(int(context.timeline.host.end[launch]), start))
+    if start - ready <= parameters.inferred_min_gap_ns:
+        return -1
+    other = context.lookup.ended_just_before(row, start, parameters.inferred_within_ns)
+    return other if other >= 0 and device.end[other] > ready else -1
+
+
+def _node_steps(
+    context: Context, steps: Steps, rows: IntArray, points: Points, point_number: IntArray, row_number: IntArray, total: int
+) -> IntArray:
+    """A step ends when the next one's marker starts and the operations launched in it have ended."""
+    result = np.full(total, -1, np.int64)
+    if not steps.steps:
+        return result
+    host, device = context.timeline.host, context.timeline.device
+    starts = np.array([step.host_start for step in steps.steps], dtype=np.int64)
+    result[point_number - 1] = points.step
+    launch = device.launch[rows]
+    launched = np.where(launch >= 0, host.start[np.maximum(launch, 0)] if len(host) else 0, device.start[rows])
+    step = np.searchsorted(starts, launched, side="right") - 1
+    result[row_number[rows] - 1] = np.where(launch >= 0, step, -1)
+    return result
+
+
+def default_parameters() -> PathParameters:
+    """The parameters that the walk uses, too."""
+    return PathParameters()
