@@ -87,7 +87,8 @@ def load_names(path: Path | None = None) -> Names:
     for line, row in enumerate(csv.DictReader(content.decode().splitlines()), start=2):
         rule = NameRule(row["target"], row["pattern"], row["class"], row["cause"] or None, row["note"] or "")
         if rule.target not in TARGETS or not rule.pattern or not rule.meaning:
-            raise RuleError(f"unknown target or empty field in {row}", where=f"{path.name}:{line}", hint=f"Targets are {', '.join(TARGETS)}.")
+            hint = f"Targets are {', '.join(TARGETS)}."
+            raise RuleError(f"unknown target or empty field in {row}", where=f"{path.name}:{line}", hint=hint)
         if rule.pattern != rule.pattern.lower():
             raise RuleError("patterns are lower case", where=f"{path.name}:{line}", hint=f"Write {rule.pattern.lower()!r}.")
         if causes.setdefault(rule.meaning, rule.cause) != rule.cause:

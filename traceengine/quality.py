@@ -75,7 +75,8 @@ def _coverage(facts: _Facts) -> list[Note]:
         sentence = f"{missing} of {launches} launches have no device work in the capture: device idle time is not measured"
         notes.append(Note("launches_without_device_events", sentence, "a shorter window, or larger profiler buffers", True, False))
     if (facts.largest_device_share or 0.0) > DOMINANT_SHARE and missing > LOSSY_SHARE * max(launches, 1):
-        notes.append(Note("one_operation_dominates", "one device operation holds most of the device time while others are missing", "", True, False))
+        sentence = "one device operation holds most of the device time while others are missing"
+        notes.append(Note("one_operation_dominates", sentence, "", True, False))
     return notes
 
 

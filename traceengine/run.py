@@ -115,8 +115,8 @@ def _swap_in(new: Path, target: Path) -> None:
     old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old-", dir=target.parent))
     try:
         if target.exists():
-            os.replace(target, old / "run")
-        os.replace(new, target)
+            target.replace(old / "run")
+        new.replace(target)
     finally:
         shutil.rmtree(old, ignore_errors=True)
 
@@ -133,7 +133,8 @@ class Run:
         """Open a run folder. Raises RunError when it is none, half written, or of another version."""
         manifest_path = path / MANIFEST
         if not manifest_path.is_file():
-            raise RunError("no manifest.json, so this is no finished run", where=str(path), hint="Make one with: traceengine import TRACE -o RUN")
+            hint = "Make one with: traceengine import TRACE -o RUN"
+            raise RunError("no manifest.json, so this is no finished run", where=str(path), hint=hint)
         try:
             document = json.loads(manifest_path.read_text(encoding="utf-8"))
             version = document["schema_version"]
@@ -193,7 +194,12 @@ class Run:
 
         Not sandboxed: for the engine's own queries. User SQL goes through `traceengine.sql`.
         """
-        connection = duckdb.connect(":memory:", config={"threads": 2, "autoinstall_known_extensions": False, "autoload_known_extensions": False})
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "threads": 2,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+        connection = duckdb.connect(":memory:", config=config)
         for entry in TABLES:
             connection.execute(view_ddl(entry, [str(part) for part in self.parts(entry)]))
         return connection
@@ -212,7 +218,5 @@ def view_ddl(entry: Table, files: Sequence[str]) -> str:
     else:
         columns = ", ".join(f'cast(null as {column.duckdb_type}) as "{column.name}"' for column in entry.columns)
         body = f"select {columns} where false"
-    comments = "".join(
-        f"comment on column \"{entry.name}\".\"{column.name}\" is {_quote(column.doc)};" for column in entry.columns
-    )
+    comments = "".join(f'comment on column "{entry.name}"."{column.name}" is {_quote(column.doc)};' for column in entry.columns)
     return f'create view "{entry.name}" as {body}; comment on view "{entry.name}" is {_quote("A row is " + entry.row)}; {comments}'

@@ -115,7 +115,11 @@ def _share(name: str, doc: str) -> Column:
 
 _RANK = _int("rank", "Rank of the process in the job; files without a known rank are numbered from the next free one.", key=True)
 _STEP = _int("step", "Step in whose wall time the row falls; NULL outside all steps.")
-_EVENT = _int("event_id", "Identity of the event: unique within a rank over host_event, device_event, stream_wait and device_annotation.", key=True)
+_EVENT = _int(
+    "event_id",
+    "Identity of the event: unique within a rank over host_event, device_event, stream_wait and device_annotation.",
+    key=True,
+)
 
 _SOURCE = Table(
     "source",
@@ -138,7 +142,10 @@ _SOURCE = Table(
         _ns("first_ts_ns", "Start of the first activity."),
         _ns("last_ts_ns", "End of the last activity."),
         _bool("truncated", "True when the file ends before its events do."),
-        _json("metadata", "What the file says about the capture (versions, options, process groups), without names of hosts, users and paths."),
+        _json(
+            "metadata",
+            "What the file says about the capture (versions, options, process groups), without names of hosts, users and paths.",
+        ),
     ),
 )
 _DEVICE = Table(
@@ -181,10 +188,18 @@ _HOST_EVENT = Table(
         _int("tid", "Thread id.", key=True),
         _ns("ts_ns", "Start.", key=True),
         _ns("dur_ns", "Duration; NULL for a range that the capture never closed."),
-        _text("kind", "op, annotation, runtime, driver, python, os, sync, overhead, marker (an instant or a span the tool wrote about itself: never work).", key=True),
+        _text(
+            "kind",
+            "op, annotation, runtime, driver, python, os, sync, overhead, marker (an instant or a span the tool wrote about "
+            "itself: never work).",
+            key=True,
+        ),
         _text("class", "What the name means (queries/names.csv); NULL when the name means nothing special."),
         _text("name", "Name as recorded; the empty text when there was none.", key=True),
-        _int("correlation_id", "Links a runtime or driver call to its device work within one process; NULL when not given (0 and -1 are not ids)."),
+        _int(
+            "correlation_id",
+            "Links a runtime or driver call to its device work within one process; NULL when not given (0 and -1 are not ids).",
+        ),
         _int("external_id", "Links runtime calls and device work to the operator that caused them."),
         _int("sequence_id", "Autograd sequence number: forward operators and their backward nodes share it."),
         _int("forward_tid", "Thread number of the forward operator, for backward nodes (the profiler's own numbering)."),
@@ -203,7 +218,12 @@ _DEVICE_EVENT = Table(
         _int("stream", "Stream number.", key=True),
         _ns("ts_ns", "Start.", key=True),
         _ns("dur_ns", "Duration as recorded.", key=True),
-        _ns("busy_dur_ns", "Duration for time sums: as recorded, or cut at the next start on its stream when the record overruns it (an impossible record).", key=True),
+        _ns(
+            "busy_dur_ns",
+            "Duration for time sums: as recorded, or cut at the next start on its stream when the record overruns it (an "
+            "impossible record).",
+            key=True,
+        ),
         _text("kind", "kernel, memcpy, memset, graph (a whole CUDA graph traced as one row).", key=True),
         _text("class", "gemm, attention, conv, norm, elementwise, reduce, optimizer, embedding, comm, copy, other.", key=True),
         _text("name", "Name as recorded.", key=True),
@@ -357,7 +377,11 @@ _STEP_TABLE = Table(
         _int("step", "Number of the step as recorded, else counted from 0.", key=True),
         _text("name", "Name of the marker."),
         _ns("ts_ns", "Start of the step's wall time: the end of the one before.", key=True),
-        _ns("dur_ns", "Wall time: until the next step's marker starts and the device work launched in this step has ended, whichever is later.", key=True),
+        _ns(
+            "dur_ns",
+            "Wall time: until the next step's marker starts and the device work launched in this step has ended, whichever is later.",
+            key=True,
+        ),
         _text("origin", "profiler, nvtx, inferred.", key=True),
         _bool("complete", "False when the capture cuts the step; such a step is left out of statistics."),
         _ns("host_ts_ns", "Start of the marker on the host."),
@@ -378,7 +402,11 @@ _CRITICAL_PATH = Table(
         _STEP,
         _ns("ts_ns", "Start.", key=True),
         _ns("dur_ns", "Duration, above 0.", key=True),
-        _ns("hidden_ns", "Part of a host segment during which a device operation ran: removing the segment cannot save that part.", key=True),
+        _ns(
+            "hidden_ns",
+            "Part of a host segment during which a device operation ran: removing the segment cannot save that part.",
+            key=True,
+        ),
         _text("resource", "host:PID/TID or device:DEVICE/stream:STREAM; unknown when the capture cannot tell.", key=True),
         _text("cause", "Class id (docs/reference/classes.md).", key=True),
         _text("detail", "What the resource did: the operation, or the kind of gap.", key=True),
@@ -415,7 +443,11 @@ _WHAT_IF = Table(
         _text("cause", "Class id whose segments were removed; several are joined by +.", key=True),
         _ns("makespan_ns", "Time as recorded (of the replay with nothing removed).", key=True),
         _ns("without_ns", "Time of the replay.", key=True),
-        _ns("saving_ns", "Difference: what removing it could save at most, never a measurement. A step may lose what another one gains.", key=True),
+        _ns(
+            "saving_ns",
+            "Difference: what removing it could save at most, never a measurement. A step may lose what another one gains.",
+            key=True,
+        ),
     ),
 )
 _FINDING = Table(

@@ -59,7 +59,6 @@ class CauseCost:
     step_median_ns: int | None
     step_max_ns: int | None
 
-
     @property
     def bound_ns(self) -> int:
         """What removing the cause could save at most: by replay, else its exposed time."""
@@ -179,8 +178,8 @@ class Answer:
 
 def _causes(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[CauseCost, ...]:
     rows = connection.execute(
-        "select cause, path_ns, path_share, exclusive_ns, exclusive_share, steps, steps_hit, step_min_ns, step_median_ns, step_max_ns, replay_ns"
-        " from path_cost where rank = $rank order by exclusive_ns desc, cause",
+        "select cause, path_ns, path_share, exclusive_ns, exclusive_share, steps, steps_hit,"
+        " step_min_ns, step_median_ns, step_max_ns, replay_ns from path_cost where rank = $rank order by exclusive_ns desc, cause",
         {"rank": rank},
     ).fetchall()
     return tuple(
@@ -293,8 +292,11 @@ def _card(
         if finding.bottleneck != target.cause or finding.status != "hit":
             continue
         recording = finding.evidence.get("profiler_share")
-        own = target.exclusive_share - (recording if isinstance(recording, float) and target.exclusive_share < parameters.min_owner_share else 0.0)
-        if own < parameters.min_card_share:
+        if isinstance(recording, float) and target.exclusive_share - recording < parameters.min_card_share:
+            # What recording the events cost may be all of it; an owner by a clear margin is worth the test even so.
+            if target.exclusive_share < parameters.min_owner_share:
+                return None
+        elif target.exclusive_share < parameters.min_card_share:
             return None
         rule = rules.rule(finding.rule)
         row = {**finding.evidence, "cost_ns": finding.cost_ns, "step": None}
@@ -329,9 +331,8 @@ def judge(connection: duckdb.DuckDBPyConnection, rank: int, rules: RuleSet, para
     others = [c for c in causes if c.cause not in (owner, "unknown") and c.exclusive_share >= parameters.min_runner_up_share]
     runner_up = others[0] if others else None
     confidence, reasons = _confidence(owned, removable if owner == "compute" else runner_up, steps, notes, parameters)
-    notes += tuple(
-        Note("rule_unknown", f"{finding.bottleneck}: {finding.reason}", "", False, False) for finding in findings if finding.status == "unknown"
-    )
+    unanswered = (finding for finding in findings if finding.status == "unknown")
+    notes += tuple(Note("rule_unknown", f"{finding.bottleneck}: {finding.reason}", "", False, False) for finding in unanswered)
     window = connection.execute(
         "select coalesce(min(ts_ns), 0), coalesce(sum(dur_ns), 0)::bigint from critical_path where rank = $rank", {"rank": rank}
     ).fetchone() or (0, 0)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from traceengine.names import Names
-from traceengine.path.parameters import PathParameters
 from traceengine.path.exclusive import device_clock
+from traceengine.path.parameters import PathParameters
 from traceengine.path.replay import replay
 from traceengine.path.result import path_tables, step_table, what_if_table
 from traceengine.path.steps import Steps, find_steps

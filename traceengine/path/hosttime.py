@@ -281,7 +281,8 @@ def build_host_time(context: Context, steps: Steps, rows: IntArray) -> HostTime:
     host, device, window = context.timeline.host, context.timeline.device, steps.window
     launch_point = np.full(len(device), -1, np.int64)
     if window.thread < 0:
-        return HostTime(_sorted_points(_Draft.of(np.zeros(0, np.int64), np.zeros(0, np.int64), PLAIN))[0], np.zeros(0, np.int64), {}, launch_point)
+        none = np.zeros(0, np.int64)
+        return HostTime(_sorted_points(_Draft.of(none, none, PLAIN))[0], none, {}, launch_point)
     last_end = max((step.host_end for step in steps.steps if step.host_start < window.end), default=window.end)
     loop_end = min(last_end, window.end)
     launches = _launches(context, steps, rows)
@@ -289,9 +290,7 @@ def build_host_time(context: Context, steps: Steps, rows: IntArray) -> HostTime:
     waits, waiting = _waits(context, steps, launches, threads)
     hands, handed = _hand_overs(context, steps, loop_end)
     points, position = _sorted_points(_concat([launches, waits, *hands, _step_points(steps, loop_end)]))
-    blocked = _Blocked(
-        *(np.concatenate([getattr(part, name) for part in (waiting, *handed)]) for name in _Blocked.__dataclass_fields__)
-    )
+    blocked = _Blocked(*(np.concatenate([getattr(part, name) for part in (waiting, *handed)]) for name in _Blocked.__dataclass_fields__))
     names = sorted({"host_bound", "host_other", "compute", "exposed_comm", *COPY_CAUSES.values(), *context.causes.values})
     causes = {name: code for code, name in enumerate(names)}
     lag = np.zeros(len(points.time), np.int64)

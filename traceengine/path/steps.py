@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -83,7 +84,7 @@ def _numbers(names: tuple[str, ...]) -> IntArray:
     """Recorded numbers when they are unique and rising, else 0, 1, 2 …"""
     numbers = [_trailing_number(name) for name in names]
     known = [number for number in numbers if number is not None and number < 2**62]
-    if len(known) == len(names) and all(a < b for a, b in zip(known, known[1:], strict=False)):
+    if len(known) == len(names) and all(a < b for a, b in pairwise(known)):
         return np.array(known, dtype=np.int64)
     return np.arange(len(names), dtype=np.int64)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -52,7 +53,7 @@ def by_depth(depth: IntArray) -> list[IntArray]:
     """Rows grouped by depth, outermost first."""
     order = np.argsort(depth, kind="stable")
     bounds = np.searchsorted(depth[order], np.arange(int(depth.max(initial=-1)) + 2))
-    return [order[low:high] for low, high in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [order[low:high] for low, high in pairwise(bounds.tolist())]
 
 
 def inherit_nearest(own: IntArray, parent: IntArray, levels: list[IntArray]) -> IntArray:

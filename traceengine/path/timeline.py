@@ -6,6 +6,7 @@ Rows are positions in the arrays; `-1` is "none". All times are ns of the run's 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -167,7 +168,7 @@ def _laminar_ends(thread: IntArray, start: IntArray, end: IntArray, parent: IntA
     end = end.copy()
     order = np.argsort(depth, kind="stable")
     bounds = np.searchsorted(depth[order], np.arange(int(depth.max(initial=-1)) + 2))
-    for level, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for level, (low, high) in enumerate(pairwise(bounds.tolist())):
         rows = order[low:high]
         if level:
             end[rows] = np.minimum(end[rows], end[parent[rows]])
@@ -179,10 +180,8 @@ def _laminar_ends(thread: IntArray, start: IntArray, end: IntArray, parent: IntA
 
 def _thread_index(host: pa.Table, threads: pa.Table) -> tuple[IntArray, Threads]:
     pid, tid = _ints(host, "pid"), _ints(host, "tid")
-    roles = {
-        (p, t): r or "other"
-        for p, t, r in zip(threads.column("pid").to_pylist(), threads.column("tid").to_pylist(), threads.column("role").to_pylist(), strict=True)
-    }
+    known = (threads.column(name).to_pylist() for name in ("pid", "tid", "role"))
+    roles = {(p, t): r or "other" for p, t, r in zip(*known, strict=True)}
     pairs = np.stack([pid, tid], axis=1)
     unique, index = np.unique(pairs, axis=0, return_inverse=True) if len(pairs) else (pairs.reshape(0, 2), np.zeros(0, np.int64))
     role = tuple(roles.get((int(p), int(t)), "other") for p, t in unique)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from traceengine.report.units import duration, share, show, shorten
+from traceengine.report.units import duration, share, shorten, show
 from traceengine.rules.experiments import fill
 from traceengine.rules.model import Experiment
 from traceengine.verdict import ExperimentCard, RankVerdict, VerdictParameters, saves_little
+
 
 def step_time(verdict: RankVerdict) -> str:
     """Mean time of a steady step, or the window's time when there are no steps."""
@@ -30,13 +31,16 @@ def sentence(verdict: RankVerdict) -> str:
         if verdict.healthy:
             return f"{head}; nothing else costs 5 % or more, so there is no knob to turn: stop, or look at the kernels."
         rest = next((cause for cause in verdict.causes if cause.cause == verdict.runner_up), None)
-        return f"{head}; next is {rest.cause} with {share(rest.exclusive_share)} ({duration(rest.exposed_ns)} {per(verdict)})." if rest else f"{head}."
+        if rest is None:
+            return f"{head}."
+        return f"{head}; next is {rest.cause} with {share(rest.exclusive_share)} ({duration(rest.exposed_ns)} {per(verdict)})."
     reason = next((finding.reason for finding in verdict.findings if finding.bottleneck == verdict.owner and finding.status == "hit"), "")
     why = f", {reason}" if reason else ""
     if saves_little(owner, VerdictParameters()):
-        saving = f"removed alone it saves only {duration(verdict.saving_bound_ns)} {per(verdict)} ({verdict.bound}, estimated), then something else is the limit"
-        return f"{verdict.owner} owns the critical path: {part} ({duration(owner.exposed_ns)} of {step_time(verdict)}){why}; {saving}."
-    saving = f"removing it saves at most {duration(verdict.saving_bound_ns)} {per(verdict)} ({verdict.bound}, estimated)"
+        little = duration(verdict.saving_bound_ns) if verdict.saving_bound_ns else "nothing"
+        saving = f"removed alone it saves {little} ({verdict.bound}, estimated), because something else takes nearly as long"
+    else:
+        saving = f"removing it saves at most {duration(verdict.saving_bound_ns)} {per(verdict)} ({verdict.bound}, estimated)"
     return f"{verdict.owner} owns the critical path: {part} ({duration(owner.exposed_ns)} of {step_time(verdict)}){why}; {saving}."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import sys
+from typing import Literal
 
 from rich.console import Console
 from rich.padding import Padding
@@ -26,7 +27,8 @@ def render(answer: Answer, *, colour: bool | None = None) -> str:
     terminal = sys.stdout.isatty() if colour is None else colour
     width = max(60, min(shutil.get_terminal_size((_WIDTH, 40)).columns, 140)) if sys.stdout.isatty() else _WIDTH
     out = io.StringIO()
-    console = Console(file=out, width=width, force_terminal=terminal, color_system="standard" if terminal else None, highlight=False, emoji=False)
+    system: Literal["standard"] | None = "standard" if terminal else None
+    console = Console(file=out, width=width, force_terminal=terminal, color_system=system, highlight=False, emoji=False)
     verdict = answer.leading
     console.print(Text(sentence(verdict), style="bold"))
     console.print()
@@ -80,7 +82,8 @@ def _ranks(answer: Answer) -> Padding:
 def _card(console: Console, verdict: RankVerdict, card: ExperimentCard) -> None:
     experiment = filled(card)
     console.print()
-    console.print(Text("Next experiment ", style="bold") + Text(f"({experiment.kind}, saves at most {duration(card.saving_bound_ns)} {per(verdict)} by {card.bound})"))
+    bound = f"saves at most {duration(card.saving_bound_ns)} {per(verdict)} by {card.bound}"
+    console.print(Text("Next experiment ", style="bold") + Text(f"({experiment.kind}, {bound})"))
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(ratio=1)
