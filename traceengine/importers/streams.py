@@ -8,8 +8,7 @@ from __future__ import annotations
 import codecs
 import io
 import zlib
-from collections.abc import Callable
-from typing import IO, Protocol
+from typing import IO, Protocol, cast
 
 import pyarrow as pa
 from isal import isal_zlib
@@ -17,6 +16,7 @@ from isal import isal_zlib
 BLOCK_BYTES = 1 << 18
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZLIB_ERRORS = cast("tuple[type[Exception], ...]", (isal_zlib.error, zlib.error))
 
 
 class TextStream(Protocol):
@@ -85,7 +85,7 @@ class GzipStream:
         assert member is not None
         try:
             text: bytes = member.decompress(self._input, count)
-        except (isal_zlib.error, zlib.error):
+        except _ZLIB_ERRORS:
             self._stop("the compressed data is damaged")
             return b""
         self._input = member.unused_data if member.eof else member.unconsumed_tail
@@ -182,35 +182,12 @@ def open_stream(raw: IO[bytes]) -> TextStream:
         start = _first(stream, 4)
         stream = _Prefixed(stream, start)
         if start.startswith(GZIP_MAGIC):
-            stream = GzipStream(_Reading(stream.read))
+            stream = GzipStream(as_file(stream))
         elif start.startswith(ZSTD_MAGIC):
-            stream = ZstdStream(_Reading(stream.read))
+            stream = ZstdStream(as_file(stream))
         else:
             break
     return stream
-
-
-class _Reading(io.RawIOBase):
-    """A read function as a file."""
-
-    def __init__(self, read: Callable[[int], bytes]) -> None:
-        super().__init__()
-        self._read = read
-        self._position = 0
-
-    def readable(self) -> bool:
-        """Always."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
-        text = self._read(size if size >= 0 else BLOCK_BYTES)
-        self._position += len(text)
-        return text
-
-    def tell(self) -> int:
-        """Bytes read so far."""
-        return self._position
 
 
 def decode_text(stream: TextStream) -> TextStream:

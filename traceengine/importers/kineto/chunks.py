@@ -75,9 +75,9 @@ class ChunkReader:
     `truncated_at` is the byte after the last complete event when the text ends before the array does.
     """
 
-    def __init__(self, read: Read, chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(self, read: Read, chunk_bytes: int | None = None) -> None:
         self._read = read
-        self._size = chunk_bytes
+        self._size = chunk_bytes or CHUNK_BYTES
         self._buffer = b""
         self._offset = 0
         self._number = 0
