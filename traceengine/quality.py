@@ -27,6 +27,7 @@ class Note:
 class _Facts:
     """A row of view rank_fact; names as there."""
 
+    kind: str
     host_events: int
     ops: int
     python_frames: int
@@ -52,8 +53,27 @@ def _facts(connection: duckdb.DuckDBPyConnection, rank: int) -> _Facts | None:
     return _Facts(*row) if row else None
 
 
+_FIXES = {
+    ("torch", "steps"): "profile(schedule=schedule(wait=1, warmup=1, active=6)) and prof.step() after each optimizer update",
+    ("nsys", "steps"): "an NVTX range 'step N' around each optimizer update",
+    ("torch", "sides"): "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])",
+    ("nsys", "sides"): "nsys profile -t cuda,nvtx,osrt (and an export without --tables or --times)",
+    ("torch", "ops"): "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])",
+    ("nsys", "ops"): "NVTX ranges around the parts of a step, or torch.autograd.profiler.emit_nvtx()",
+    ("torch", "stacks"): "profile(with_stack=True) (not while compiling: traces grow to GB)",
+    ("nsys", "stacks"): "NVTX ranges around data loading, logging and saving",
+    ("torch", "loss"): "a shorter window (fewer active steps)",
+    ("nsys", "loss"): "a shorter window, or a larger --cuda-flush-interval",
+}
+"""What a capture must ask for, by kind of source and by what was missing."""
+
+
+def _fix(facts: _Facts, what: str) -> str:
+    return _FIXES[facts.kind if (facts.kind, what) in _FIXES else "torch", what]
+
+
 def _steps(facts: _Facts) -> list[Note]:
-    fix = "torch.profiler.profile(schedule=schedule(wait=1, warmup=1, active=6)) and prof.step() after each optimizer update"
+    fix = _fix(facts, "steps")
     if facts.steps == 0:
         return [Note("no_steps", "no step marker: step statistics are unavailable and the window is judged as a whole", fix, True, False)]
     if facts.steady_steps < 3:
@@ -70,10 +90,10 @@ def _coverage(facts: _Facts) -> list[Note]:
     if facts.device_events and facts.steps_without_device_event:
         sentence = f"{facts.steps_without_device_event} of {facts.steps} steps launch device work of which the capture holds nothing"
         blocks = facts.steps_without_device_event * 2 > facts.steps
-        notes.append(Note("steps_without_device_events", sentence, "a shorter window, or larger profiler buffers", True, blocks))
+        notes.append(Note("steps_without_device_events", sentence, _fix(facts, "loss"), True, blocks))
     elif facts.device_events and launches and missing > LOSSY_SHARE * launches:
         sentence = f"{missing} of {launches} launches have no device work in the capture: device idle time is not measured"
-        notes.append(Note("launches_without_device_events", sentence, "a shorter window, or larger profiler buffers", True, False))
+        notes.append(Note("launches_without_device_events", sentence, _fix(facts, "loss"), True, False))
     if (facts.largest_device_share or 0.0) > DOMINANT_SHARE and missing > LOSSY_SHARE * max(launches, 1):
         sentence = "one device operation holds most of the device time while others are missing"
         notes.append(Note("one_operation_dominates", sentence, "", True, False))
@@ -84,20 +104,20 @@ def _sides(facts: _Facts) -> list[Note]:
     notes = []
     if not facts.device_events:
         what = "devices are listed but no device event was captured" if facts.devices_listed else "no device event was captured"
-        fix = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
+        fix = _fix(facts, "sides")
         sentence = f"{what}: device figures are unknown (not zero), the path is that of the host"
         # A launch without any device row means that the capture lost them; a CPU-only loop is complete without.
         lost = bool(facts.launches)
         notes.append(Note("no_device_events", sentence, fix, lost, lost))
     elif not facts.host_events:
-        fix = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
-        notes.append(Note("no_host_events", "no host event was captured: why the device waits is unknown", fix, True, False))
+        sentence = "no host event was captured: why the device waits is unknown"
+        notes.append(Note("no_host_events", sentence, _fix(facts, "sides"), True, False))
     elif not facts.ops:
         sentence = "the host side holds calls of the driver and no operators: what the host does between them is unknown"
-        notes.append(Note("no_operators", sentence, "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]", True, False))
+        notes.append(Note("no_operators", sentence, _fix(facts, "ops"), True, False))
     if facts.host_events and not facts.python_frames:
         sentence = "without Python stacks, time that no operator or range covers has no name"
-        notes.append(Note("no_stacks", sentence, "with_stack=True (not while compiling: traces grow to GB)", False, False))
+        notes.append(Note("no_stacks", sentence, _fix(facts, "stacks"), False, False))
     return notes
 
 

@@ -29,6 +29,8 @@ class VerdictParameters:
     min_owner_share: float = 0.15
     """A removable cause owns the verdict from this share of the steady steps on. Repeated runs of one loop differ by 10 to
     15 % on shared machines: a saving below that could not be shown by the experiment that follows."""
+    min_owner_share_without_steps: float = 0.25
+    """The same without steps: the edges of the window then hold warm-up and work that the capture cut, which read as idle."""
     min_runner_up_share: float = 0.05
     """Below this share a cause is not named as what comes next, and a saving is called little."""
     max_unknown_share: float = 0.5
@@ -240,14 +242,16 @@ def _findings(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[Finding
     )
 
 
-def _owner(causes: Sequence[CauseCost], notes: Sequence[Note], parameters: VerdictParameters) -> tuple[str, CauseCost | None]:
+def _owner(
+    causes: Sequence[CauseCost], notes: Sequence[Note], needed: float, parameters: VerdictParameters
+) -> tuple[str, CauseCost | None]:
     """Owner's class id, and the removable cause with the most exposed time."""
     removable = [cause for cause in causes if cause.cause not in NOT_REMOVABLE]
     top = removable[0] if removable else None
     share = {cause.cause: cause.exclusive_share for cause in causes}
     if not causes or any(note.blocks for note in notes) or share.get("unknown", 0.0) > parameters.max_unknown_share:
         return "unknown", top
-    if top is not None and top.exclusive_share >= parameters.min_owner_share:
+    if top is not None and top.exclusive_share >= needed:
         return top.cause, top
     return "compute", top
 
@@ -326,7 +330,8 @@ def judge(connection: duckdb.DuckDBPyConnection, rank: int, rules: RuleSet, para
     steps = _steps(connection, rank, parameters)
     findings = _findings(connection, rank)
     notes = rank_notes(connection, rank)
-    owner, removable = _owner(causes, notes, parameters)
+    needed = parameters.min_owner_share if steps.steady else parameters.min_owner_share_without_steps
+    owner, removable = _owner(causes, notes, needed, parameters)
     owned = next((cause for cause in causes if cause.cause == owner), None)
     others = [c for c in causes if c.cause not in (owner, "unknown") and c.exclusive_share >= parameters.min_runner_up_share]
     runner_up = others[0] if others else None
@@ -360,9 +365,9 @@ def judge(connection: duckdb.DuckDBPyConnection, rank: int, rules: RuleSet, para
 def job_answer(connection: duckdb.DuckDBPyConnection, rules: RuleSet, parameters: VerdictParameters | None = None) -> Answer:
     """The answer for all ranks of a run."""
     parameters = parameters or VerdictParameters()
-    sources = connection.execute("select rank, path from source order by source_id").fetchall()
+    sources = connection.execute("select rank, path from source order by source_id, rank").fetchall()
     ranks = sorted({rank for rank, _ in sources})
     verdicts = tuple(judge(connection, rank, rules, parameters) for rank in ranks)
     issues = connection.execute("select rank, code, severity, count, example, action from import_issue order by rank, code").fetchall()
     leading = max(verdicts, key=lambda verdict: (verdict.steps.mean_ns or 0, verdict.window_dur_ns, -verdict.rank))
-    return Answer(tuple(path for _, path in sources), verdicts, leading.rank, tuple(ImportIssue(*issue) for issue in issues))
+    return Answer(tuple(dict.fromkeys(path for _, path in sources)), verdicts, leading.rank, tuple(ImportIssue(*issue) for issue in issues))

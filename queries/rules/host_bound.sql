@@ -69,7 +69,7 @@
 -- doc = "Advice that was considered and does not apply, with the reason."
 --
 -- [[experiment]]
--- when = "not compiled and (kernels_per_step is null or short_share >= 0.5)"
+-- when = "not compiled and short_share >= 0.5"
 -- hypothesis = "{kernels_per_step} kernels a step, {short_share} of them short: the host needs longer to issue them than the device to run them. One compiled graph issues them together."
 -- change = "torch.compile(model) on stable shapes (mode='reduce-overhead' for CUDA graphs); nothing else."
 -- kind = "system optimization"
@@ -84,7 +84,7 @@
 -- rollback = "undo the one change"
 --
 -- [[experiment]]
--- when = "compiled"
+-- when = "compiled and short_share is not null"
 -- hypothesis = "Work is compiled already and still issued late; a CUDA graph replays a step's launches as one."
 -- change = "capture the compiled part as a CUDA graph (torch.compile mode='reduce-overhead', or torch.cuda.graphs on static shapes)."
 -- kind = "system optimization"
@@ -99,8 +99,23 @@
 -- rollback = "undo the one change"
 --
 -- [[experiment]]
+-- when = "not compiled and ops_per_step > 0"
+-- hypothesis = "Python and dispatch of {ops_per_step} operators a step take {per_step_ns}; compiled together, most of that goes."
+-- change = "torch.compile(model) on stable shapes; nothing else."
+-- kind = "system optimization"
+-- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
+-- guards = ["forward_parity", "backward_parity", "update_parity", "warm_up_excluded"]
+-- measure = [
+--   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
+--   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
+--   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
+-- ]
+-- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
+-- rollback = "undo the one change"
+--
+-- [[experiment]]
 -- when = "true"
--- hypothesis = "The host issues {ops_per_step} operators a step; fewer, larger ones free it."
+-- hypothesis = "The host needs {per_step_ns} a step of its own; fewer, larger operators free it."
 -- change = "use the foreach or fused optimizer (foreach=True / fused=True); nothing else."
 -- kind = "system optimization"
 -- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]

@@ -5,6 +5,9 @@
 -- [columns.rank]
 -- type = "bigint"
 -- doc = "Rank."
+-- [columns.kind]
+-- type = "varchar"
+-- doc = "Kind of the source: torch or nsys."
 -- [columns.host_events]
 -- type = "bigint"
 -- doc = "Host events that are work (operators, runtime and driver calls)."
@@ -92,6 +95,7 @@ stepped as (
 steady as (select rank, count(*) as steady_steps from steady_step group by rank)
 select
   source.rank,
+  any_value(source.kind) as kind,
   coalesce(host.host_events, 0) as host_events,
   coalesce(host.ops, 0) as ops,
   coalesce(host.python_frames, 0) as python_frames,

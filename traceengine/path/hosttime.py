@@ -264,6 +264,9 @@ def _piece_causes(
     long_gap = free & (until - since > parameters.host_gap_ns) & ~annotated
     result[free] = causes["host_bound"]
     result[long_gap] = causes["host_other"]
+    if context.ranges_only:
+        phase = busy[free[busy] & tree.phase[owner[busy]]]
+        result[phase] = causes["compute"]
     return result
 
 

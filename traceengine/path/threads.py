@@ -12,6 +12,9 @@ from traceengine.path.timeline import WORK_KINDS, BoolArray, Codes, HostEvents, 
 
 RANGE_KINDS = frozenset({"annotation", "python"})
 
+PHASES = frozenset({"forward", "backward", "optimizer_step"})
+"""Ranges that stand for arithmetic when the capture holds neither operators nor device work."""
+
 
 @dataclass(frozen=True)
 class ThreadIntervals:
@@ -47,6 +50,8 @@ class Ancestry:
     """Nearest annotation or Python frame, itself included, that is not a step marker."""
     annotated: BoolArray
     """True inside an annotation that is not a step marker."""
+    phase: BoolArray
+    """True inside a range that is arithmetic as a whole: forward, backward, optimizer."""
 
 
 def by_depth(depth: IntArray) -> list[IntArray]:
@@ -96,6 +101,7 @@ def ancestry(host: HostEvents, causes: Codes) -> Ancestry:
         inherit_outermost(np.where(causes.code >= 0, rows, none), host.parent, levels),
         inherit_nearest(np.where(is_range, rows, none), host.parent, levels),
         inherit_nearest(np.where(is_annotation, rows, none), host.parent, levels) >= 0,
+        inherit_nearest(np.where(is_annotation & host.meaning.isin(PHASES), rows, none), host.parent, levels) >= 0,
     )
 
 

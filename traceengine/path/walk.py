@@ -73,6 +73,8 @@ class Context:
     copy_of_call: dict[int, str]
     """Host row of a copying call → cause of its copy."""
     lookup: DeviceLookup
+    ranges_only: bool
+    """The capture holds neither device work nor operators: ranges are all that says what the host did."""
     parameters: PathParameters
 
 
@@ -116,6 +118,7 @@ def build_context(timeline: Timeline, names: Names, parameters: PathParameters) 
         yields,
         {int(timeline.device.launch[row]): cause[row] for row in copies},
         DeviceLookup(timeline.device, yields),
+        not len(timeline.device) and not host.kind.isin({"op"}).any(),
         parameters,
     )
 
@@ -459,7 +462,10 @@ class Walk:
         self._segments[before:] = [segment._replace(event_id=-1) for segment in self._segments[before:]]
 
     def _host_gap_cause(self, owner: int, length: int) -> tuple[str, str]:
-        annotated = owner >= 0 and bool(self._context.tree.annotated[owner])
+        tree = self._context.tree
+        if self._context.ranges_only and owner >= 0 and tree.phase[owner]:
+            return "compute", "range"
+        annotated = owner >= 0 and bool(tree.annotated[owner])
         if length <= self._parameters.host_gap_ns or annotated:
             return "host_bound", "host_python"
         return "host_other", "no event"
