@@ -24,7 +24,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class _Facts:
+class Facts:
     """A row of view rank_fact; names as there."""
 
     kind: str
@@ -45,12 +45,20 @@ class _Facts:
     ranks_present: int
     truncated: bool
     largest_device_share: float | None
+    stream_waits: int
+    memory_events: int
+    shaped_ops: int
+    forward_flows: int
+    ranges: int
+    copies: int
+    copies_with_memory_kind: int
 
 
-def _facts(connection: duckdb.DuckDBPyConnection, rank: int) -> _Facts | None:
-    columns = ", ".join(_Facts.__dataclass_fields__)
+def rank_facts(connection: duckdb.DuckDBPyConnection, rank: int) -> Facts | None:
+    """What the capture of a rank holds, or None when the run has no such rank."""
+    columns = ", ".join(Facts.__dataclass_fields__)
     row = connection.execute(f"select {columns} from rank_fact where rank = $rank", {"rank": rank}).fetchone()  # noqa: S608 (field names)
-    return _Facts(*row) if row else None
+    return Facts(*row) if row else None
 
 
 _FIXES = {
@@ -68,11 +76,11 @@ _FIXES = {
 """What a capture must ask for, by kind of source and by what was missing."""
 
 
-def _fix(facts: _Facts, what: str) -> str:
+def _fix(facts: Facts, what: str) -> str:
     return _FIXES[facts.kind if (facts.kind, what) in _FIXES else "torch", what]
 
 
-def _steps(facts: _Facts) -> list[Note]:
+def _steps(facts: Facts) -> list[Note]:
     fix = _fix(facts, "steps")
     if facts.steps == 0:
         return [Note("no_steps", "no step marker: step statistics are unavailable and the window is judged as a whole", fix, True, False)]
@@ -81,7 +89,7 @@ def _steps(facts: _Facts) -> list[Note]:
     return []
 
 
-def _coverage(facts: _Facts) -> list[Note]:
+def _coverage(facts: Facts) -> list[Note]:
     notes = []
     if facts.truncated:
         fix = "record again and let the export finish"
@@ -100,7 +108,7 @@ def _coverage(facts: _Facts) -> list[Note]:
     return notes
 
 
-def _sides(facts: _Facts) -> list[Note]:
+def _sides(facts: Facts) -> list[Note]:
     notes = []
     if not facts.device_events:
         what = "devices are listed but no device event was captured" if facts.devices_listed else "no device event was captured"
@@ -121,7 +129,7 @@ def _sides(facts: _Facts) -> list[Note]:
     return notes
 
 
-def _ranks(facts: _Facts) -> list[Note]:
+def _ranks(facts: Facts) -> list[Note]:
     world = facts.world_size or 1
     if facts.ranks_present == 1 and (world > 1 or facts.comm_events):
         sentence = "one rank cannot tell a slow network from waiting for a late rank"
@@ -134,7 +142,7 @@ def _ranks(facts: _Facts) -> list[Note]:
 
 def rank_notes(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[Note, ...]:
     """Everything that the capture of one rank cannot tell, what blocks a verdict first."""
-    facts = _facts(connection, rank)
+    facts = rank_facts(connection, rank)
     if facts is None:
         return (Note("no_source", "the run does not say where this rank came from", "import the trace again", True, True),)
     notes = [*_sides(facts), *_coverage(facts), *_steps(facts), *_ranks(facts)]
