@@ -5,11 +5,16 @@ with launch as (
   join read_parquet($calls) call on operation.launch_id = call.event_id
   where operation.class = 'comm'
 ),
+range as (
+  select *, ts_ns + coalesce(dur_ns, 0) as end_ns
+  from read_parquet($collectives)
+),
 held as (
-  select range.event_id, min(launch.device_event_id) as device_event_id, count(launch.device_event_id) as launches
-  from read_parquet($collectives) range
-  join launch on range.process = launch.process and range.tid = launch.tid and launch.ts_ns between range.ts_ns and range.ts_ns + coalesce(range.dur_ns, 0)
-  group by range.event_id
+  select range.event_id, first.device_event_id
+  from range
+  asof join launch first on range.process = first.process and range.tid = first.tid and range.ts_ns <= first.ts_ns
+  asof join launch last on range.process = last.process and range.tid = last.tid and range.end_ns >= last.ts_ns
+  where first.device_event_id = last.device_event_id and first.ts_ns <= range.end_ns
 )
 select
   $rank as rank,
@@ -25,8 +30,8 @@ select
   cast(null as bigint) as group_size,
   range.ts_ns,
   coalesce(range.dur_ns, 0) as dur_ns,
-  case when held.launches = 1 then held.device_event_id end as device_event_id,
+  held.device_event_id,
   range.args
-from read_parquet($collectives) range
+from range
 left join held using (event_id)
 order by range.event_id

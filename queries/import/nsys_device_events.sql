@@ -1,28 +1,24 @@
 -- Device operations of one process and device, by stream and start, with the call that launched them. A correlation id is unique within its process only.
 with call as (
-  select
-    correlation_id,
-    event_id,
-    tid,
-    ts_ns,
-    dur_ns,
-    case when class in ('launch', 'graph_launch', 'copy_call', 'set_call') then 0 else 1 end as preference
+  select correlation_id, event_id, tid, ts_ns + coalesce(dur_ns, 0) as end_ns, class in ('launch', 'graph_launch', 'copy_call', 'set_call') as launches
   from read_parquet($calls)
   where process = $process
 ),
-preferred as (
-  select correlation_id, min(preference) as preference
+named as (
+  select correlation_id, bool_or(coalesce(launches, false)) as launches
   from call
   group by correlation_id
+  having count(*) > 1
 ),
 launch as (
   select
     correlation_id,
     min(event_id) as launch_id,
     -- Two calls of one id: only when one runs inside the other (a runtime call and the driver call it makes) is the outer one the launch.
-    count(distinct tid) = 1 and max(ts_ns + coalesce(dur_ns, 0)) = arg_min(ts_ns + coalesce(dur_ns, 0), event_id) as certain
+    min(tid) = max(tid) and max(end_ns) = arg_min(end_ns, event_id) as certain
   from call
-  join preferred using (correlation_id, preference)
+  left join named using (correlation_id)
+  where named.launches is null or coalesce(call.launches, false) = named.launches
   group by correlation_id
 )
 select

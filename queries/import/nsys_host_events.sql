@@ -12,7 +12,7 @@ select
     else domain.kind
   end as kind,
   host.name,
-  host.suffix,
+  host.recorded,
   host.correlation_id,
   host.sequence_id,
   case
@@ -25,4 +25,4 @@ from read_parquet($host) host
 left join domain on host.process = domain.process and host.domain = domain.domain
 left join foreign_call on host.process = foreign_call.process and host.correlation_id = foreign_call.correlation_id
 where host.process in (select unnest($processes::bigint[]))
-order by host.process, host.tid, host.ts_ns, coalesce(host.dur_ns, 0) desc, host.kind, host.name, host.correlation_id, host.suffix
+order by host.process, host.tid, host.ts_ns, coalesce(host.dur_ns, 0) desc, host.kind, host.name, host.correlation_id, host.recorded

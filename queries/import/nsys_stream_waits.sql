@@ -1,10 +1,15 @@
 -- Synchronisation records of one process and device: a stream or a thread that waits, never device work.
 -- The awaited record is found by its synchronisation id, else by the event's handle (reused) as the last record before the wait.
-with call as (
+with wanted as (
+  select correlation_id from read_parquet($waits)
+  union
+  select correlation_id from read_parquet($events)
+),
+call as (
   select correlation_id, min(event_id) as call_id, any_value(pid) as pid, any_value(tid) as tid, count(distinct tid) as threads,
     min(ts_ns) as ts_ns, arg_min(class, event_id) as class
   from read_parquet($calls)
-  where process = $process
+  where process = $process and correlation_id in (from wanted)
   group by correlation_id
 ),
 wait as (

@@ -32,8 +32,8 @@ from traceengine.importers.nsys_ranks import (
 from traceengine.importers.nsys_source import NsysSource, path_size
 from traceengine.importers.nsys_stage import StageFiles, stage_export
 from traceengine.importers.nsys_threads import write_threads
+from traceengine.importers.nsys_work import bounded_connection
 from traceengine.importers.nsys_write import RankTables
-from traceengine.importers.sql import work_connection
 from traceengine.names import load_names
 from traceengine.run import RunWriter
 from traceengine.schema import table
@@ -81,10 +81,11 @@ class StagedReport:
 
 @dataclass(frozen=True)
 class RankPlace:
-    """Where one claim goes: the run's rank, and how it was found (metadata, file_name, process, assigned)."""
+    """Where one claim goes: the run's rank, how it was found (metadata, file_name, process, assigned), what is to be said of it."""
 
     rank: int
     rank_origin: str
+    issues: tuple[Issue, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def stage_nsys(path: Path, file: NsysFile, folder: Path, options: NsysOptions) -
         info = read_info(source)
         end = None if info.duration_ns is None or info.duration_ns <= 0 else info.duration_ns + info.shift_ns
         export = Export(source, Strings(source), Enums(source), NameBook(load_names()), info.shift_ns, end)
-        with work_connection(folder, options.threads) as connection:
+        with bounded_connection(folder, options.threads) as connection:
             files = stage_export(export, folder / "stage", connection)
         told = mpi_ranks(source) or files.nvtx.ranks()
         claims = find_ranks(files.population, told)
@@ -148,12 +149,13 @@ def finish_nsys(
 
     `origin_unix_ns` is the run's ts_ns = 0; None, or an export without an absolute clock, counts from its session's start.
     """
+    pa.default_memory_pool().release_unused()
     utc = staged.info.utc_ns
     origin = 0 if utc is None or origin_unix_ns is None else origin_unix_ns - utc
     rows: dict[int, dict[str, int]] = {}
     for number, (claim, place) in enumerate(zip(staged.claims, places, strict=True)):
         several = sum(other.process == claim.process for other in staged.claims) > 1
-        with work_connection(staged.folder, options.threads) as connection:
+        with bounded_connection(staged.folder, options.threads) as connection:
             tables = RankTables(
                 staged.export, staged.files, connection, writer, staged.folder, claim, place.rank, origin, staged.lone, several, number == 0
             )
@@ -161,7 +163,7 @@ def finish_nsys(
             write_threads(connection, writer, place.rank, claim, staged.labels)
         _write_device(staged, writer, claim, place.rank)
         _write_source(staged, writer, place, source_id, origin)
-        issues = [*_rank_issues(tables), *(staged.issues if number == 0 else ())]
+        issues = [*place.issues, *_rank_issues(tables), *(staged.issues if number == 0 else ())]
         writer.write("import_issue", place.rank, issue_rows(place.rank, source_id, issues))
         rows[place.rank] = dict(tables.rows)
     shutil.rmtree(staged.folder, ignore_errors=True)

@@ -42,8 +42,8 @@ DEVICE_STAGE = pa.schema(
 
 # Arrays are device memory; managed memory keeps its direction.
 _COPY_KINDS = {
-    "HTOD": "h2d", "DTOH": "d2h", "DTOD": "d2d", "HTOH": "h2h", "PTOP": "p2p", "HTOA": "h2d", "ATOH": "d2h", "ATOA": "d2d", "ATOD": "d2d", "DTOA": "d2d",
-    "UVM_HTOD": "h2d", "UVM_DTOH": "d2h", "UVM_DTOD": "d2d",
+    "HTOD": "h2d", "DTOH": "d2h", "DTOD": "d2d", "HTOH": "h2h", "PTOP": "p2p", "HTOA": "h2d", "ATOH": "d2h", "ATOA": "d2d",
+    "ATOD": "d2d", "DTOA": "d2d", "UVM_HTOD": "h2d", "UVM_DTOH": "d2h", "UVM_DTOD": "d2d",
 }  # fmt: skip
 _COPY_LABELS = {
     "HTOD": "Host-to-Device", "DTOH": "Device-to-Host", "DTOD": "Device-to-Device", "HTOH": "Host-to-Host", "PTOP": "Peer-to-Peer",
@@ -118,7 +118,8 @@ def _copies(export: Export) -> Iterator[pa.RecordBatch]:
         yield _stage(
             export, batch, "memcpy", export.book.of_texts("device", texts).codes,
             bytes=batch.column("bytes"), copy_kind=lookup(batch.column("copyKind"), kinds),
-            src_memory=lookup(batch.column("srcKind"), memories), dst_memory=lookup(batch.column("dstKind"), memories), args=json_args(args),
+            src_memory=lookup(batch.column("srcKind"), memories), dst_memory=lookup(batch.column("dstKind"), memories),
+            args=json_args(args),
         )  # fmt: skip
 
 

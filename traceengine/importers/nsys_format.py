@@ -16,23 +16,25 @@ KNOWN_SCHEMA_MAJOR = 3
 
 
 class RawType(StrEnum):
-    """The column types that matter."""
+    """The column types that matter; a payload is a text where it is one, and NULL where it is a blob."""
 
     INT = "int"
     REAL = "real"
     TEXT = "text"
+    PAYLOAD = "payload"
 
 
-_ARROW = {RawType.INT: pa.int64(), RawType.REAL: pa.float64(), RawType.TEXT: pa.string()}
+_ARROW = {RawType.INT: pa.int64(), RawType.REAL: pa.float64(), RawType.TEXT: pa.string(), RawType.PAYLOAD: pa.string()}
 
 
 @dataclass(frozen=True)
 class RawColumn:
-    """A wanted column; `needed` when rows mean little without it."""
+    """A wanted column; `needed` when rows mean little without it, `rare` when most exports leave it NULL in every row."""
 
     name: str
     type: RawType = RawType.INT
     needed: bool = False
+    rare: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,18 @@ GRAPH_EVENTS = _raw(
     "CUDA_GRAPH_EVENTS", "start end globalTid nameId", "graphId originalGraphId graphExecId graphNodeId originalGraphNodeId"
 )
 GRAPH_NODE_EVENTS = _raw("CUDA_GRAPH_NODE_EVENTS", "start end globalTid nameId", "graphNodeId originalGraphNodeId")
-NVTX = _raw(
-    "NVTX_EVENTS",
-    "start end eventType globalTid",
-    "rangeId category endGlobalTid textId domainId uint64Value int64Value uint32Value int32Value",
-    "text jsonText",
-    "doubleValue floatValue",
+_NVTX = _raw("NVTX_EVENTS", "start end eventType globalTid", "textId domainId", "text")
+NVTX = RawTable(
+    _NVTX.name,
+    (
+        *_NVTX.columns,
+        *(
+            RawColumn(name, RawType.INT, rare=True)
+            for name in ("rangeId", "category", "endGlobalTid", "uint64Value", "int64Value", "uint32Value", "int32Value")
+        ),
+        *(RawColumn(name, RawType.REAL, rare=True) for name in ("doubleValue", "floatValue")),
+        RawColumn("jsonText", RawType.PAYLOAD, rare=True),
+    ),
 )
 OSRT = _raw("OSRT_API", "start end globalTid nameId", "eventClass returnValue nestingLevel")
 CUDNN = _raw("CUDNN_EVENTS", "start end globalTid nameId")
@@ -145,9 +153,9 @@ ENUMS = (
 
 DEVICE_TABLES = (KERNEL, MEMCPY, MEMSET, GRAPH_TRACE)
 READ = (
-    *DEVICE_TABLES, RUNTIME, SYNCHRONIZATION, CUDA_EVENT, OVERHEAD, PROFILER_OVERHEAD, JIT, GRAPH_EVENTS, GRAPH_NODE_EVENTS, NVTX, OSRT, CUDNN, CUBLAS,
-    SCHED, SAMPLES, SAMPLE_FRAMES, MEMORY_USAGE, GPU_METRICS, GPU_METRIC_NAMES, NIC_METRIC, NIC_METRIC_NAMES, STRINGS, PROCESSES, THREAD_NAMES, MPI_RANKS,
-    GPU_INFO, CUDA_DEVICE_INFO, CONTEXT_INFO, SESSION_START, SYSTEM_ENV, ANALYSIS, DIAGNOSTICS, EXPORT_META, EXPORT_META_OLD, CAPTURE_META,
+    *DEVICE_TABLES, RUNTIME, SYNCHRONIZATION, CUDA_EVENT, OVERHEAD, PROFILER_OVERHEAD, JIT, GRAPH_EVENTS, GRAPH_NODE_EVENTS, NVTX, OSRT,
+    CUDNN, CUBLAS, SCHED, SAMPLES, SAMPLE_FRAMES, MEMORY_USAGE, GPU_METRICS, GPU_METRIC_NAMES, NIC_METRIC, NIC_METRIC_NAMES,
+    STRINGS, PROCESSES, THREAD_NAMES, MPI_RANKS, GPU_INFO, CUDA_DEVICE_INFO, CONTEXT_INFO, SESSION_START, SYSTEM_ENV, ANALYSIS, DIAGNOSTICS, EXPORT_META, EXPORT_META_OLD, CAPTURE_META,
     *(enum_table(name) for name in ENUMS),
 )  # fmt: skip
 """Every table that a reader may be asked for."""

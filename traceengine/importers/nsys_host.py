@@ -27,7 +27,7 @@ HOST_STAGE = pa.schema(
         ("dur_ns", pa.int64()),
         ("kind", pa.int8()),
         ("name", pa.int32()),
-        ("suffix", pa.string()),
+        ("recorded", pa.string()),
         ("domain", pa.int64()),
         ("correlation_id", pa.int64()),
         ("sequence_id", pa.int64()),
@@ -158,11 +158,12 @@ def os_calls(export: Export) -> Iterator[pa.RecordBatch]:
         ts, dur = span(export, batch)
         thread = batch.column("globalTid")
         is_mark = pc.fill_null(pc.is_in(batch.column("eventClass"), marks), False)
+        args = [("nestingLevel", null_if(batch.column("nestingLevel"), 0)), ("returnValue", null_if(batch.column("returnValue"), 0))]
         yield host_rows(
             process_of(thread), tid_of(thread), ts, dur,
             pc.if_else(is_mark, pa.scalar(MARKER, pa.int8()), pa.scalar(OS, pa.int8())),
             export.book.of_ids("host", batch.column("nameId"), export.strings),
-            args=json_args([("nestingLevel", null_if(batch.column("nestingLevel"), 0)), ("returnValue", null_if(batch.column("returnValue"), 0))]),
+            args=json_args(args),
         )  # fmt: skip
 
 

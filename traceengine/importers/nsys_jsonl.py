@@ -122,7 +122,7 @@ def _value(value: object, kind: RawType) -> int | float | str | None:
     """A value in the column's type; unsigned 64-bit ids keep their bits, numbers may be written as text."""
     if value is None:
         return None
-    if kind is RawType.TEXT:
+    if kind in (RawType.TEXT, RawType.PAYLOAD):
         return value if isinstance(value, str) else json.dumps(value)
     try:
         if kind is RawType.REAL:

@@ -163,9 +163,9 @@ def _column_issues(source: NsysSource) -> list[Issue]:
     issues = []
     have = source.columns()
     for table in raw.READ:
-        if table.name not in have or not source.rows(table.name):
+        columns = map_columns(table, have.get(table.name, ()))
+        if table.name not in have or not (columns.renamed or columns.missing) or not source.rows(table.name):
             continue
-        columns = map_columns(table, have[table.name])
         for name in columns.renamed:
             issues.append(Issue("renamed_column", WARNING, 1, f"Read as {name.removesuffix('Id')}.", f"{table.name}.{name}"))
         for name in columns.missing:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,14 +23,15 @@ NONE_32 = 0xFFFFFFFF
 _LOW_24 = 0xFFFFFF
 _API_VERSION = re.compile(r"_v\d{4,}$")
 _SUFFIX = re.compile(r", (?:seq|op_id|sizes|input_op_ids) = ")
-_SEQUENCE = re.compile(r", seq = (\d+)")
+_SUFFIX_STARTS = ("seq = ", "op_id = ", "sizes = ", "input_op_ids = ")
+_SEQUENCE = re.compile(r", seq = (\d{1,18})(?!\d)")
 
 # Values that NVIDIA documents; the export's own ENUM tables come first.
 _DOCUMENTED: dict[str, dict[int, str]] = {
     "ENUM_CUDA_MEMCPY_OPER": {
-        1: "CUDA_MEMCPY_KIND_HTOD", 2: "CUDA_MEMCPY_KIND_DTOH", 3: "CUDA_MEMCPY_KIND_HTOA", 4: "CUDA_MEMCPY_KIND_ATOH", 5: "CUDA_MEMCPY_KIND_ATOA",
-        6: "CUDA_MEMCPY_KIND_ATOD", 7: "CUDA_MEMCPY_KIND_DTOA", 8: "CUDA_MEMCPY_KIND_DTOD", 9: "CUDA_MEMCPY_KIND_HTOH", 10: "CUDA_MEMCPY_KIND_PTOP",
-        11: "CUDA_MEMCPY_KIND_UVM_HTOD", 12: "CUDA_MEMCPY_KIND_UVM_DTOH", 13: "CUDA_MEMCPY_KIND_UVM_DTOD",
+        1: "CUDA_MEMCPY_KIND_HTOD", 2: "CUDA_MEMCPY_KIND_DTOH", 3: "CUDA_MEMCPY_KIND_HTOA", 4: "CUDA_MEMCPY_KIND_ATOH",
+        5: "CUDA_MEMCPY_KIND_ATOA", 6: "CUDA_MEMCPY_KIND_ATOD", 7: "CUDA_MEMCPY_KIND_DTOA", 8: "CUDA_MEMCPY_KIND_DTOD", 9: "CUDA_MEMCPY_KIND_HTOH",
+        10: "CUDA_MEMCPY_KIND_PTOP", 11: "CUDA_MEMCPY_KIND_UVM_HTOD", 12: "CUDA_MEMCPY_KIND_UVM_DTOH", 13: "CUDA_MEMCPY_KIND_UVM_DTOD",
     },
     "ENUM_CUDA_MEM_KIND": {
         0: "CUDA_MEMOPR_MEMORY_KIND_PAGEABLE", 1: "CUDA_MEMOPR_MEMORY_KIND_PINNED", 2: "CUDA_MEMOPR_MEMORY_KIND_DEVICE",
@@ -112,10 +114,10 @@ class Strings:
 
 @dataclass(frozen=True)
 class NameParts:
-    """Texts of a column as codes of the clean name, what was cut off, and the autograd sequence number in it."""
+    """Texts of a column as codes of the clean name, the recorded text where something was cut off, and the sequence number in it."""
 
     codes: pa.Array
-    suffixes: pa.Array
+    recorded: pa.Array
     sequences: pa.Array
 
 
@@ -148,22 +150,11 @@ class NameBook:
         return self._spread(table, encoded.indices, target, unknown)
 
     def of_texts(self, target: str, texts: pa.Array) -> NameParts:
-        """Codes for recorded texts, cut from what torch's emit_nvtx adds to a name."""
-        encoded = texts.dictionary_encode()
-        codes: list[int] = []
-        suffixes: list[str | None] = []
-        sequences: list[int | None] = []
-        for text in encoded.dictionary.to_pylist():
-            cut = _SUFFIX.search(text)
-            codes.append(self.code(target, text[: cut.start()] if cut else text))
-            suffixes.append(text[cut.start() :] if cut else None)
-            sequence = _SEQUENCE.search(text, cut.start()) if cut else None
-            sequences.append(int(sequence.group(1)) if sequence else None)
-        return NameParts(
-            self._spread(codes, encoded.indices, target, ""),
-            pa.array(suffixes, pa.string()).take(encoded.indices),
-            pa.array(sequences, pa.int64()).take(encoded.indices),
-        )
+        """Codes for recorded texts, cut from what torch's emit_nvtx adds to a name. NULL counts as the empty text."""
+        bases, recorded, sequences = split_suffix(pc.fill_null(texts, ""))
+        encoded = bases.dictionary_encode()
+        codes = [self.code(target, text) for text in encoded.dictionary.to_pylist()]
+        return NameParts(self._spread(codes, encoded.indices, target, ""), recorded, sequences)
 
     def _spread(self, table: list[int], indices: pa.Array, target: str, missing: str) -> pa.Array:
         """Codes of the rows; `missing` where they have none."""
@@ -175,6 +166,57 @@ class NameBook:
     def columns(self) -> tuple[pa.Array, pa.Array]:
         """Texts and classes by code."""
         return pa.array(self.texts, pa.string()), pa.array(self.classes, pa.string())
+
+
+def split_suffix(texts: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Names without what emit_nvtx adds (`, seq = 1, op_id = 2, sizes = [...]`), the whole text where it does, the number of `seq`.
+
+    Nearly every text of such a capture is a different one, so this works on whole columns: all but names that hold a
+    comma themselves are cut at their first comma.
+    """
+    count = len(texts)
+    pieces = pc.split_pattern(texts, ", ", max_splits=1)
+    offsets = pieces.offsets.to_numpy()
+    has_rest = np.diff(offsets) > 1
+    if not has_rest.any():
+        return texts, pa.nulls(count, pa.string()), pa.nulls(count, pa.int64())
+    rest = pieces.values.take(pa.array(offsets[:-1] + 1, mask=~has_rest))
+    starts = [pc.fill_null(pc.starts_with(rest, word), False).to_numpy(zero_copy_only=False) for word in _SUFFIX_STARTS]
+    is_suffix = np.logical_or.reduce(starts)
+    cut = pa.array(is_suffix)
+    first = pieces.values.take(pa.array(offsets[:-1]))
+    bases = pc.if_else(cut, first, texts)
+    recorded = pc.if_else(cut, texts, pa.scalar(None, pa.string()))
+    number = pc.utf8_slice_codeunits(pc.if_else(pa.array(starts[0]), rest, pa.scalar(None, pa.string())), len("seq = "))
+    sequences = _leading_int(number)
+    odd = np.flatnonzero(has_rest & ~is_suffix & pc.fill_null(pc.match_substring(rest, " = "), False).to_numpy(zero_copy_only=False))
+    return _split_odd(texts, odd, bases, recorded, sequences) if len(odd) else (bases, recorded, sequences)
+
+
+def _leading_int(texts: pa.Array) -> pa.Array:
+    """The number before the first comma; NULL for NULL and for what is none."""
+    pieces = pc.split_pattern(texts, ",", max_splits=1)
+    offsets = pieces.offsets.to_numpy()
+    digits = pieces.values.take(pa.array(offsets[:-1], mask=np.diff(offsets) < 1))
+    return pc.cast(pc.if_else(pc.match_substring_regex(digits, "^[0-9]{1,18}$"), digits, pa.scalar(None, pa.string())), pa.int64())
+
+
+def _split_odd(
+    texts: pa.Array, odd: np.ndarray, bases: pa.Array, recorded: pa.Array, sequences: pa.Array
+) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Cut the names that hold a comma themselves, one by one."""
+    mask = np.zeros(len(texts), bool)
+    cuts = [(text, _SUFFIX.search(text)) for text in texts.take(pa.array(odd)).to_pylist()]
+    mask[odd] = True
+    names = [text[: cut.start()] if cut else text for text, cut in cuts]
+    wholes = [text if cut else None for text, cut in cuts]
+    found = [_SEQUENCE.search(text, cut.start()) if cut else None for text, cut in cuts]
+    numbers = [int(match.group(1)) if match else None for match in found]
+    return (
+        pc.replace_with_mask(bases, mask, pa.array(names, pa.string())),
+        pc.replace_with_mask(recorded, mask, pa.array(wholes, pa.string())),
+        pc.replace_with_mask(sequences, mask, pa.array(numbers, pa.int64())),
+    )
 
 
 def json_args(fields: Iterable[tuple[str, pa.Array]]) -> pa.Array | None:

@@ -104,11 +104,11 @@ def _rows(export: Export, rows: pa.RecordBatch, found: NvtxFindings) -> pa.Recor
     texts = _texts(export, rows)
     parts = export.book.of_texts("range", texts)
     process = process_of(rows.column("globalTid"))
-    kinds = _kinds(export, parts.codes, parts.suffixes, is_mark)
+    kinds = _kinds(export, parts.codes, parts.recorded, is_mark)
     _count(export, found, process, parts.codes, dur, is_mark)
     return host_rows(
         process, tid_of(rows.column("globalTid")), ts, dur, kinds, parts.codes,
-        suffix=parts.suffixes, domain=rows.column("domainId"), sequence_id=parts.sequences, args=_args(rows),
+        recorded=parts.recorded, domain=rows.column("domainId"), sequence_id=parts.sequences, args=_args(rows),
     )  # fmt: skip
 
 
@@ -122,12 +122,12 @@ def _texts(export: Export, rows: pa.RecordBatch) -> pa.Array:
     return pc.fill_null(pc.coalesce(texts, registered), "")
 
 
-def _kinds(export: Export, codes: pa.Array, suffixes: pa.Array, is_mark: pa.Array) -> pa.Array:
+def _kinds(export: Export, codes: pa.Array, recorded: pa.Array, is_mark: pa.Array) -> pa.Array:
     encoded = codes.dictionary_encode()
     classes = [export.book.classes[code] for code in encoded.dictionary.to_pylist()]
     library = pa.array([name in _LIBRARY_CLASSES for name in classes]).take(encoded.indices)
     ranges = pa.array([name in _RANGE_CLASSES for name in classes]).take(encoded.indices)
-    is_op = pc.or_(library, pc.and_(suffixes.is_valid(), pc.invert(ranges)))
+    is_op = pc.or_(library, pc.and_(recorded.is_valid(), pc.invert(ranges)))
     span_kind = pc.if_else(is_op, pa.scalar(OP, pa.int8()), pa.scalar(ANNOTATION, pa.int8()))
     return pc.if_else(is_mark, pa.scalar(MARKER, pa.int8()), span_kind)
 

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from traceengine.importers.kineto.nest import ANNOTATION as NEST_RANGE
 from traceengine.importers.kineto.nest import SKIP as NEST_NOT
 from traceengine.importers.kineto.nest import WORK as NEST_WORK
-from traceengine.importers.kineto.nest import Nester
 from traceengine.importers.nsys_host import ANNOTATION, CALL, DRIVER, KINDS, MARKER, OVERHEAD, Export
+from traceengine.importers.nsys_nest import ColumnNester
 from traceengine.importers.nsys_ranks import RankClaim
 from traceengine.importers.nsys_source import BATCH_ROWS
 from traceengine.importers.nsys_stage import StageFiles
@@ -42,11 +42,52 @@ _RANGES = pa.schema(
 )
 
 
+def with_busy(batches: Iterator[pa.Table]) -> Iterator[tuple[pa.Table, pa.Array]]:
+    """Each batch of operations (by stream and start) with their busy durations; the first row of the next batch is looked at.
+
+    Work on one stream is serial: a record that holds the whole next one is impossible, and busy only until that one
+    starts. Nodes of a CUDA graph may run side by side under one stream's number, and so may whole graphs.
+    """
+    waiting: pa.Table | None = None
+    for batch in batches:
+        if waiting is not None:
+            yield waiting, _busy(waiting, batch)
+        waiting = batch
+    if waiting is not None:
+        yield waiting, _busy(waiting, None)
+
+
+def _busy(batch: pa.Table, following: pa.Table | None) -> pa.Array:
+    both = pa.concat_tables([batch, following.slice(0, 1)]) if following is not None else batch
+    count = batch.num_rows
+    start, duration = both.column("ts_ns").to_numpy(), both.column("dur_ns").to_numpy()
+    plain = pc.and_(pc.is_null(both.column("graph_node_id")), pc.not_equal(both.column("kind"), "graph")).to_numpy(zero_copy_only=False)
+    stream, context = both.column("stream").to_numpy(), pc.fill_null(both.column("context"), -1).to_numpy()
+    end = start + duration
+    busy = duration[:count].copy()
+    same = (stream[1:] == stream[:-1]) & (context[1:] == context[:-1]) & plain[1:] & plain[:-1]
+    overrun = np.flatnonzero(same & (start[1:] > start[:-1]) & (end[1:] + OVERRUN_ROUNDING_NS <= end[:-1]))
+    busy[overrun] = start[overrun + 1] - start[overrun]
+    return pa.array(busy, pa.int64())
+
+
 class Append(Protocol):
     """Takes the next rows of a table."""
 
     def __call__(self, rows: pa.Table) -> None:
         """Append rows."""
+
+
+_UNIQUE = frozenset({"event_id", "parent_id", "ts_ns", "dur_ns", "busy_dur_ns", "correlation_id", "launch_id", "call_id", "sequence_id"})
+"""Columns of nearly as many values as rows: differences pack them better and faster than a dictionary."""
+
+
+def _dictionary(schema: pa.Schema) -> list[str]:
+    return [name for name in schema.names if name not in _UNIQUE]
+
+
+def _packed(schema: pa.Schema) -> dict[str, str]:
+    return {name: "DELTA_BINARY_PACKED" for name in schema.names if name in _UNIQUE}
 
 
 @contextmanager
@@ -59,7 +100,9 @@ def parquet_sink(path: Path, schema: pa.Schema, *, keep_empty: bool = False) -> 
     def flush() -> None:
         nonlocal rows, writer
         if rows or (keep_empty and writer is None):
-            writer = writer or pq.ParquetWriter(path, schema, compression="zstd")
+            writer = writer or pq.ParquetWriter(
+                path, schema, compression="zstd", use_dictionary=_dictionary(schema), column_encoding=_packed(schema)
+            )
             writer.write_table(pa.concat_tables(pending) if pending else schema.empty_table())
         pending.clear()
         rows = 0
@@ -101,6 +144,7 @@ class RankTables:
         self.ambiguous = 0
         self.foreign = 0
         self.unlinked = 0
+        self._nccl_ranges = 0
         self.rows: Counter[str] = Counter()
         self._calls = self.scratch / f"calls-{self.rank}.parquet"
         self._collectives = self.scratch / f"collectives-{self.rank}.parquet"
@@ -155,7 +199,7 @@ class RankTables:
 
     def _write_host(self) -> None:
         schema = table("host_event").arrow
-        nester = Nester()
+        nester = ColumnNester()
         parameters = {
             "host": str(self.stage.host),
             "processes": list(self.claim.processes),
@@ -179,27 +223,24 @@ class RankTables:
                 is_collective = pc.and_(
                     pc.equal(rows.column("class"), "comm_op"), pc.match_substring_regex(rows.column("name"), "^p?nccl[A-Z]")
                 )
-                collectives(rows.append_column("process", batch.column("process")).filter(is_collective))
+                found = rows.append_column("process", batch.column("process")).filter(is_collective)
+                self._nccl_ranges += found.num_rows
+                collectives(found)
+        nester.finish()
         self.overlaps = nester.overlaps
 
-    def _host_rows(self, batch: pa.Table, nester: Nester) -> pa.Table:
+    def _host_rows(self, batch: pa.Table, nester: ColumnNester) -> pa.Table:
         """Rows of table host_event: named, nested, numbered."""
         count = batch.num_rows
         codes = batch.column("name").combine_chunks()
         kinds = batch.column("kind").to_numpy()
-        durations = pc.fill_null(batch.column("dur_ns"), 0).to_numpy().tolist()
-        nested = nester.add(
-            self.next_id,
-            batch.column("thread").to_numpy().tolist(),
-            batch.column("ts_ns").to_numpy().tolist(),
-            durations,
-            _NEST[kinds].tolist(),
-        )
-        parents, depths = pa.array(nested.parents, pa.int64()), pa.array(nested.depths, pa.int64())
+        durations = pc.fill_null(batch.column("dur_ns"), 0).to_numpy()
+        nested = nester.add(self.next_id, batch.column("thread").to_numpy(), batch.column("ts_ns").to_numpy(), durations, _NEST[kinds])
+        parents, depths = (pa.array(values, mask=values < 0) for values in nested)
         names = self._names.take(codes)
-        suffix = batch.column("suffix").combine_chunks()
-        if suffix.null_count < count:
-            names = pc.binary_join_element_wise(names, pc.fill_null(suffix, ""), "")
+        recorded = batch.column("recorded").combine_chunks()
+        if recorded.null_count < count:
+            names = pc.coalesce(recorded, names)
         classes = self._classes.take(codes)
         if self.foreign:
             classes = pc.if_else(batch.column("is_foreign").combine_chunks(), pa.scalar(None, pa.string()), classes)
@@ -207,8 +248,8 @@ class RankTables:
         columns = {
             "rank": pa.repeat(pa.scalar(self.rank, pa.int64()), count),
             "event_id": pa.array(np.arange(self.next_id, self.next_id + count, dtype=np.int64)),
-            "parent_id": pc.if_else(pc.less(parents, 0), pa.scalar(None, pa.int64()), parents),
-            "depth": pc.if_else(pc.less(depths, 0), pa.scalar(None, pa.int64()), depths),
+            "parent_id": parents,
+            "depth": depths,
             "pid": pc.bit_wise_and(batch.column("process"), 0xFFFFFF),
             "tid": batch.column("tid"),
             "ts_ns": batch.column("ts_ns"),
@@ -229,7 +270,6 @@ class RankTables:
     def _write_operations(self) -> None:
         if self.claim.device is None:
             return
-        schema = table("device_event").arrow
         parameters = {
             "operations": str(self.stage.operations),
             "calls": str(self._calls),
@@ -237,22 +277,31 @@ class RankTables:
             "device": self.claim.device,
             "lone": self.lone,
             "origin": self.origin_ns,
-            "first_id": self.next_id,
-            "rounding": OVERRUN_ROUNDING_NS,
-            "rank": self.rank,
         }
-        with parquet_sink(self.writer.part_path("device_event", self.rank, 0), schema) as append:
-            for batch in self._batches("nsys_device_events", **parameters):
-                codes = batch.column("code").combine_chunks()
-                kind = batch.column("kind").combine_chunks()
-                meaning = pc.fill_null(self._classes.take(codes), "other")
-                is_kernel = pc.equal(kind, "kernel")
-                classes = pc.if_else(is_kernel, meaning, pc.if_else(pc.equal(kind, "memcpy"), "copy", "other"))
-                append(batch.append_column("name", self._names.take(codes)).append_column("class", classes))
-                self.ambiguous += pc.sum(batch.column("ambiguous")).as_py() or 0
-                self.unlinked += batch.column("launch_id").null_count
-                self.rows["device_event"] += batch.num_rows
-        self.next_id += self.rows["device_event"]
+        with parquet_sink(self.writer.part_path("device_event", self.rank, 0), table("device_event").arrow) as append:
+            for batch, busy in with_busy(self._batches("nsys_device_events", **parameters)):
+                append(self._operation_rows(batch, busy))
+
+    def _operation_rows(self, batch: pa.Table, busy: pa.Array) -> pa.Table:
+        """Rows of table device_event: named, numbered."""
+        count = batch.num_rows
+        codes = batch.column("code").combine_chunks()
+        kind = batch.column("kind").combine_chunks()
+        meaning = pc.fill_null(self._classes.take(codes), "other")
+        others = pc.if_else(pc.equal(kind, "memcpy"), "copy", "other")
+        self.ambiguous += pc.sum(batch.column("ambiguous")).as_py() or 0
+        self.unlinked += batch.column("launch_id").null_count
+        self.rows["device_event"] += count
+        first, self.next_id = self.next_id, self.next_id + count
+        return (
+            batch.append_column("rank", pa.repeat(pa.scalar(self.rank, pa.int64()), count))
+            .append_column("event_id", pa.array(np.arange(first, first + count, dtype=np.int64)))
+            .append_column("busy_dur_ns", busy)
+            .append_column("name", self._names.take(codes))
+            .append_column("class", pc.if_else(pc.equal(kind, "kernel"), meaning, others))
+            .append_column("external_id", pa.nulls(count, pa.int64()))
+            .append_column("occupancy_share", pa.nulls(count, pa.float64()))
+        )
 
     def _write_waits(self) -> None:
         if not self.stage.rows["waits"] or self.claim.device is None:
@@ -262,10 +311,13 @@ class RankTables:
         self.connection.register("context_device", contexts)
         self.next_id += self._copy(
             "stream_wait", "nsys_stream_waits", waits=str(self.stage.waits), events=str(self.stage.events), calls=str(self._calls),
-            process=self.claim.process, device=self.claim.device, several=self.several, lone=self.lone, first_id=self.next_id, origin=self.origin_ns,
+            process=self.claim.process, device=self.claim.device, several=self.several, lone=self.lone,
+            first_id=self.next_id, origin=self.origin_ns,
         )  # fmt: skip
 
     def _write_collectives(self) -> None:
+        if not self._nccl_ranges:
+            return
         operations = self.writer.part_path("device_event", self.rank, 0)
         if not operations.exists():
             operations = self.scratch / "no-operations.parquet"
