@@ -39,23 +39,26 @@ def _torch(option: str) -> str:
     return f"torch.profiler.profile({option})"
 
 
+def _fix(facts: Facts, torch_option: str, nsys: str) -> str:
+    return _torch(torch_option) if facts.kind == "torch" else nsys
+
+
 def _steps(facts: Facts) -> Capability:
     question = "How long does a step take, and how much does it vary?"
-    fix = "schedule=torch.profiler.schedule(wait=1, warmup=1, active=6), and prof.step() after each optimizer update"
+    fix = "schedule=torch.profiler.schedule(wait=1, warmup=1, active=6)"
+    fix = _fix(facts, fix, "6 or more NVTX ranges of the form step N, one around each update")
     if facts.steps == 0:
-        return Capability(
-            question, "no", "no step marker", _torch(fix) if facts.kind == "torch" else "NVTX ranges 'step N' around each update"
-        )
+        return Capability(question, "no", "no step marker", fix)
     if facts.steady_steps < 3:
-        return Capability(question, "partly", f"{facts.steady_steps} steady steps, statistics need 3", _torch(fix))
+        return Capability(question, "partly", f"{facts.steady_steps} steady steps, statistics need 3", fix)
     return _yes(question, f"{facts.steady_steps} steady steps")
 
 
 def _device(facts: Facts) -> Capability:
     question = "Is the device busy, and with what?"
-    fix = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
     if not facts.device_events:
-        return Capability(question, "no", "no device event", _torch(fix) if facts.kind == "torch" else "nsys profile -t cuda,nvtx,osrt")
+        fix = _fix(facts, "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]", "nsys profile -t cuda,nvtx,osrt")
+        return Capability(question, "no", "no device event", fix)
     missing = facts.launches_without_device_event or 0
     if facts.truncated or missing:
         why = "the file is cut" if facts.truncated else f"{missing} of {facts.launches} launches have no device work"
@@ -65,16 +68,12 @@ def _device(facts: Facts) -> Capability:
 
 def _host(facts: Facts) -> Capability:
     question = "What does the host do while the device waits?"
-    fix = "activities=[ProfilerActivity.CPU, ...]"
-    if not facts.host_events:
-        return Capability(question, "no", "no host event", _torch(fix))
-    if not facts.ops and not facts.ranges:
-        return Capability(
-            question,
-            "partly",
-            "calls of the driver only, no operators and no ranges",
-            _torch(fix) if facts.kind == "torch" else "NVTX ranges",
-        )
+    fix = _fix(facts, "activities=[ProfilerActivity.CPU, ...]", "NVTX ranges around the parts of a step")
+    if not facts.host_events and not facts.ranges:
+        return Capability(question, "no", "no host event", fix)
+    if not facts.ops:
+        what = f"{facts.ranges} ranges" if facts.ranges else "calls of the driver"
+        return Capability(question, "partly", f"{what} and no operators", fix)
     return _yes(question, f"{facts.ops} operators, {facts.ranges} ranges")
 
 
@@ -82,7 +81,7 @@ def _names(facts: Facts) -> Capability:
     question = "Which code logs, saves or waits without an operator?"
     if facts.python_frames:
         return _yes(question, f"{facts.python_frames} Python frames")
-    fix = _torch("with_stack=True") + " (not while compiling)" if facts.kind == "torch" else "NVTX ranges around logging and saving"
+    fix = _fix(facts, "with_stack=True", "NVTX ranges around logging and saving")
     return Capability(question, "partly" if facts.ranges else "no", "no Python stacks", fix)
 
 
@@ -111,12 +110,8 @@ def _ranks(facts: Facts) -> Capability:
     if world <= 1 and not facts.comm_events:
         return _yes(question, "one rank and no communication")
     if facts.ranks_present < max(world, 2):
-        return Capability(
-            question,
-            "no",
-            f"{facts.ranks_present} of {max(world, 2)} ranks or more",
-            "record the same steps on every rank and pass all files",
-        )
+        present = f"{facts.ranks_present} of {world} ranks" if world > 1 else "one rank, and it communicates"
+        return Capability(question, "no", present, "record the same steps on every rank and pass all files")
     return _yes(question, f"{facts.ranks_present} ranks")
 
 
@@ -124,18 +119,14 @@ def _memory(facts: Facts) -> Capability:
     question = "Where does memory go?"
     if facts.memory_events:
         return _yes(question, f"{facts.memory_events} allocator events")
-    return Capability(
-        question, "no", "no allocator events", _torch("profile_memory=True") if facts.kind == "torch" else "--cuda-memory-usage=true"
-    )
+    return Capability(question, "no", "no allocator events", _fix(facts, "profile_memory=True", "--cuda-memory-usage=true"))
 
 
 def _shapes(facts: Facts) -> Capability:
     question = "Which shapes do slow operators have?"
     if facts.shaped_ops:
         return _yes(question, f"{facts.shaped_ops} operators with shapes")
-    return Capability(
-        question, "no", "no shapes", _torch("record_shapes=True") if facts.kind == "torch" else "emit_nvtx(record_shapes=True)"
-    )
+    return Capability(question, "no", "no shapes", _fix(facts, "record_shapes=True", "emit_nvtx(record_shapes=True)"))
 
 
 _QUESTIONS = (_steps, _device, _host, _names, _copies, _streams, _ranks, _memory, _shapes)

@@ -7,7 +7,6 @@ import json
 from dataclasses import asdict
 
 from rich.console import Console
-from rich.table import Table
 
 from traceengine.doctor import Checkup
 
@@ -16,7 +15,7 @@ _WIDTH = 110
 
 
 def render_text(checkups: tuple[Checkup, ...]) -> str:
-    """One table per rank that differs from the one before, then how to record a capture that answers everything."""
+    """One list per rank that differs from the one before, then how to record a capture that answers everything."""
     out = io.StringIO()
     console = Console(file=out, width=_WIDTH, highlight=False, emoji=False, markup=False)
     shown: list[tuple[object, ...]] = []
@@ -26,12 +25,11 @@ def render_text(checkups: tuple[Checkup, ...]) -> str:
         shown.append(checkup.capabilities)
         alike = [other.rank for other in checkups if other.capabilities == checkup.capabilities]
         console.print(f"rank {', '.join(map(str, alike[:8]))}{' …' if len(alike) > 8 else ''}")
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for name in ("question", "answer", "why", "what would change it"):
-            table.add_column(name)
         for entry in checkup.capabilities:
-            table.add_row(entry.question, entry.answer, entry.why, entry.fix)
-        console.print(table)
+            console.print(f"  {entry.answer:6}  {entry.question}  {entry.why}", soft_wrap=True)
+            if entry.fix:
+                # Never cut or wrapped: it is there to be copied.
+                console.print(f"          → {entry.fix}", soft_wrap=True)
         console.print()
     console.print("A capture that answers all of them:")
     console.print()
