@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,17 @@ import duckdb
 import pyarrow as pa
 
 from traceengine import __version__
+from traceengine.classes import class_ids
+from traceengine.errors import UsageError
 from traceengine.names import load_names
-from traceengine.path.critical import rank_path
+from traceengine.path.critical import rank_path, rank_replays
+from traceengine.path.replay import WhatIf
 from traceengine.resources import queries_dir
 from traceengine.rules import RuleSet, load_rules, run_rules
 from traceengine.run import Run, write_table
 from traceengine.schema import SCHEMA_VERSION, TableOrigin, table
 from traceengine.sql import open_sandbox
-from traceengine.verdict import Answer, job_answer
+from traceengine.verdict import Answer, Combination, job_answer
 
 ANALYSIS_VERSION = 1
 """Raised whenever the same tables lead to other results, so that stored analyses are made again."""
@@ -43,6 +46,33 @@ class Analysis:
         """The verdicts."""
         with self.connect() as connection:
             return job_answer(connection, self.rules)
+
+
+def combine(analysis: Analysis, causes: Sequence[str]) -> Answer:
+    """The answer with replays of the leading rank: each of `causes` alone, then all together.
+
+    Raises UsageError for a cause that is no class id.
+    """
+    unknown = [cause for cause in causes if cause not in class_ids()]
+    if unknown:
+        raise UsageError(f"{unknown[0]!r} is no class id", hint=f"There are: {', '.join(sorted(class_ids()))}.")
+    wanted = [(cause,) for cause in dict.fromkeys(causes)]
+    if len(wanted) > 1:
+        wanted.append(tuple(dict.fromkeys(causes)))
+    answer = analysis.answer
+    steps, replays = rank_replays(analysis.run, answer.leading_rank, load_names(), wanted)
+    with analysis.connect() as connection:
+        rows = connection.execute("select step from steady_step where rank = $rank", {"rank": answer.leading_rank}).fetchall()
+    steady = {step for (step,) in rows}
+    chosen = [index for index, step in enumerate(steps.steps) if step.number in steady]
+    combinations = tuple(Combination(entry.causes, _saving(entry, chosen) if replays.trusted else None) for entry in replays.what_ifs)
+    return replace(answer, combinations=combinations)
+
+
+def _saving(entry: WhatIf, steps: Sequence[int]) -> int:
+    if not steps:
+        return entry.makespan - entry.without
+    return max(0, sum(entry.step_dur[index] - entry.step_without[index] for index in steps) // len(steps))
 
 
 def default_rules() -> RuleSet:

@@ -164,6 +164,17 @@ class ImportIssue:
 
 
 @dataclass(frozen=True)
+class Combination:
+    """A replay that was asked for: what removing these causes together saves per steady step (of the window without steps).
+
+    `saving_ns` is None when the replay does not reproduce the recording: unknown.
+    """
+
+    causes: tuple[str, ...]
+    saving_ns: int | None
+
+
+@dataclass(frozen=True)
 class Answer:
     """The answer for a run: one verdict per rank, and the rank whose verdict stands for the job."""
 
@@ -171,6 +182,7 @@ class Answer:
     ranks: tuple[RankVerdict, ...]
     leading_rank: int
     issues: tuple[ImportIssue, ...] = field(default=())
+    combinations: tuple[Combination, ...] = field(default=())
 
     @property
     def leading(self) -> RankVerdict:

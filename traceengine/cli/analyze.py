@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from traceengine.analysis import combine
 from traceengine.cli.rules import rules_option
 from traceengine.cli.session import analysed_inputs, say, warn_of_issues
 from traceengine.report import json as json_report
@@ -20,14 +21,18 @@ _RENDER: dict[str, Callable[[Answer], str]] = {"text": text.render, "md": markdo
 @click.command("analyze", epilog="\b\nExample:\n  traceengine analyze trace.json.gz --format json")
 @click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TRACE...|RUN")
 @click.option("--format", "form", type=click.Choice(tuple(_RENDER)), default="text", show_default=True, help="Form of the answer.")
+@click.option("--what-if", "causes", metavar="CAUSE,CAUSE", help="Also replay without these causes: each alone, and together.")
 @rules_option
 @click.option("--no-cache", is_flag=True, help="Read and compute everything again, and keep nothing.")
 @click.option("--verbose", is_flag=True, help="Also say on stderr what the import met and how long this took.")
-def analyze_command(inputs: tuple[Path, ...], form: str, folders: tuple[Path, ...], no_cache: bool, verbose: bool) -> None:
+def analyze_command(
+    inputs: tuple[Path, ...], form: str, causes: str | None, folders: tuple[Path, ...], no_cache: bool, verbose: bool
+) -> None:
     """Say where the wall time went, which bottleneck owns it, and what to try next."""
     began = time.perf_counter()
     with analysed_inputs(inputs, folders, use_cache=not no_cache) as analysis:
-        rendered = _RENDER[form](analysis.answer)
+        wanted = [cause.strip() for cause in (causes or "").split(",") if cause.strip()]
+        rendered = _RENDER[form](combine(analysis, wanted) if wanted else analysis.answer)
         if verbose:
             warn_of_issues(analysis.run)
             say("info", f"{', '.join(analysis.run.manifest.sources)}: answered in {time.perf_counter() - began:.1f} s")

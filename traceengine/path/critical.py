@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow as pa
 from traceengine.names import Names
 from traceengine.path.exclusive import device_clock
 from traceengine.path.parameters import PathParameters
-from traceengine.path.replay import replay
+from traceengine.path.replay import Replays, replay
 from traceengine.path.result import path_tables, step_table, what_if_table
 from traceengine.path.steps import Steps, find_steps
 from traceengine.path.timeline import Timeline, load_timeline
@@ -32,8 +33,18 @@ class RankPath:
 def rank_path(run: Run, rank: int, names: Names, parameters: PathParameters | None = None) -> RankPath:
     """Compute steps and critical path of one rank."""
     timeline = load_timeline(run, rank)
-    truncated = bool(any(run.read("source", rank, ["truncated"]).column("truncated").to_pylist()))
-    return path_of(timeline, names, truncated, parameters or PathParameters())
+    return path_of(timeline, names, _truncated(run, rank), parameters or PathParameters())
+
+
+def rank_replays(run: Run, rank: int, names: Names, combinations: Sequence[tuple[str, ...]]) -> tuple[Steps, Replays]:
+    """Replay one rank with each combination of causes removed."""
+    timeline = load_timeline(run, rank)
+    steps = find_steps(timeline, _truncated(run, rank))
+    return steps, replay(build_context(timeline, names, PathParameters()), steps, combinations)
+
+
+def _truncated(run: Run, rank: int) -> bool:
+    return bool(any(run.read("source", rank, ["truncated"]).column("truncated").to_pylist()))
 
 
 def path_of(timeline: Timeline, names: Names, truncated: bool, parameters: PathParameters) -> RankPath:

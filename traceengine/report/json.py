@@ -22,6 +22,7 @@ def document(answer: Answer) -> dict[str, Any]:
         "sources": list(answer.sources),
         "rank": answer.leading_rank,
         **_rank(answer.leading),
+        "what_if": [asdict(entry) for entry in answer.combinations],
         "import_issues": [asdict(issue) for issue in answer.issues],
         "ranks": [{"rank": verdict.rank, **_rank(verdict)} for verdict in answer.ranks] if len(answer.ranks) > 1 else [],
     }

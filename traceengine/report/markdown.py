@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from traceengine.report.story import card_evidence, filled, not_advised, notes, outliers, per, sentence, steps_line
+from traceengine.report.story import card_evidence, combinations, filled, not_advised, notes, outliers, per, sentence, steps_line
 from traceengine.report.units import duration, share
 from traceengine.verdict import Answer, ExperimentCard, RankVerdict
 
@@ -28,7 +28,13 @@ def render(answer: Answer) -> str:
     if verdict.card is not None:
         lines += ["", *_card(verdict, verdict.card)]
     issues = [f"{issue.code} ({issue.count}): {issue.action}" for issue in answer.issues if issue.severity != "info"]
-    named = (("Slow steps", outliers(verdict)), ("Not advised", not_advised(verdict)), ("Unknown", notes(verdict)), ("Import", issues))
+    named = (
+        ("What if", combinations(answer)),
+        ("Slow steps", outliers(verdict)),
+        ("Not advised", not_advised(verdict)),
+        ("Unknown", notes(verdict)),
+        ("Import", issues),
+    )
     for title, entries in named:
         if entries:
             lines += ["", f"### {title}", "", *(f"- {_safe(entry)}" for entry in entries)]

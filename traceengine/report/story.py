@@ -5,7 +5,7 @@ from __future__ import annotations
 from traceengine.report.units import duration, share, shorten, show
 from traceengine.rules.experiments import fill
 from traceengine.rules.model import Experiment
-from traceengine.verdict import ExperimentCard, RankVerdict, VerdictParameters, saves_little
+from traceengine.verdict import Answer, ExperimentCard, RankVerdict, VerdictParameters, saves_little
 
 
 def step_time(verdict: RankVerdict) -> str:
@@ -83,6 +83,16 @@ def not_advised(verdict: RankVerdict) -> list[str]:
 def outliers(verdict: RankVerdict) -> list[str]:
     """Slow steps, each with what it had more of."""
     return [f"step {slow.step}: {duration(slow.dur_ns)}, {duration(slow.extra_ns)} more {slow.cause}" for slow in verdict.steps.slowest]
+
+
+def combinations(answer: Answer) -> list[str]:
+    """Replays that were asked for."""
+    verdict = answer.leading
+    lines = []
+    for entry in answer.combinations:
+        saved = f"at most {duration(entry.saving_ns)} {per(verdict)} (replay, estimated)" if entry.saving_ns is not None else "unknown"
+        lines.append(f"without {' + '.join(entry.causes)}: {saved}")
+    return lines
 
 
 def detail(text: str) -> str:

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from traceengine.report.story import card_evidence, filled, not_advised, notes, outliers, per, sentence, steps_line
+from traceengine.report.story import card_evidence, combinations, filled, not_advised, notes, outliers, per, sentence, steps_line
 from traceengine.report.units import duration, share
 from traceengine.verdict import Answer, ExperimentCard, RankVerdict
 
@@ -36,6 +36,7 @@ def render(answer: Answer, *, colour: bool | None = None) -> str:
     console.print(_causes(verdict))
     if len(answer.ranks) > 1:
         console.print(_ranks(answer))
+    _list(console, "What if", combinations(answer))
     if verdict.card is not None:
         _card(console, verdict, verdict.card)
     _list(console, "Slow steps", outliers(verdict))
