@@ -71,14 +71,22 @@ class StageFiles:
 def stage_export(export: Export, folder: Path, connection: duckdb.DuckDBPyConnection) -> StageFiles:
     """Read the export once, table by table. Raises CorruptTraceError where it is damaged."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = {name: folder / f"{name}.parquet" for name in ("host", "operations", "waits", "events", "memory", "counters")}
-    stage = StageFiles(**files, population=Population(Counter(), Counter(), Counter(), Counter()), nvtx=NvtxFindings())
-    _write(files["operations"], DEVICE_STAGE, _seen_device(device_rows(export), stage))
-    _write(files["host"], HOST_STAGE, _seen_host(export, _host(export, folder, connection, stage), stage))
-    _write(files["waits"], _WAIT_STAGE, _counted("waits", _waits(export), stage))
-    _write(files["events"], _EVENT_STAGE, _cuda_events(export))
-    _write(files["memory"], MEMORY_STAGE, _counted("memory", memory_rows(export), stage))
-    _write(files["counters"], COUNTER_STAGE, _counted("counters", counter_rows(export), stage))
+    stage = StageFiles(
+        host=folder / "host.parquet",
+        operations=folder / "operations.parquet",
+        waits=folder / "waits.parquet",
+        events=folder / "events.parquet",
+        memory=folder / "memory.parquet",
+        counters=folder / "counters.parquet",
+        population=Population(Counter(), Counter(), Counter(), Counter()),
+        nvtx=NvtxFindings(),
+    )
+    _write(stage.operations, DEVICE_STAGE, _seen_device(device_rows(export), stage))
+    _write(stage.host, HOST_STAGE, _seen_host(export, _host(export, folder, connection, stage), stage))
+    _write(stage.waits, _WAIT_STAGE, _counted("waits", _waits(export), stage))
+    _write(stage.events, _EVENT_STAGE, _cuda_events(export))
+    _write(stage.memory, MEMORY_STAGE, _counted("memory", memory_rows(export), stage))
+    _write(stage.counters, COUNTER_STAGE, _counted("counters", counter_rows(export), stage))
     stage.population.ranges.update(stage.nvtx.ranges)
     stage.population.steps.update(stage.nvtx.steps)
     return stage

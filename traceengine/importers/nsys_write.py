@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -71,11 +71,8 @@ def _busy(batch: pa.Table, following: pa.Table | None) -> pa.Array:
     return pa.array(busy, pa.int64())
 
 
-class Append(Protocol):
-    """Takes the next rows of a table."""
-
-    def __call__(self, rows: pa.Table) -> None:
-        """Append rows."""
+Append = Callable[[pa.Table], None]
+"""Takes the next rows of a table."""
 
 
 _UNIQUE = frozenset({"event_id", "parent_id", "ts_ns", "dur_ns", "busy_dur_ns", "correlation_id", "launch_id", "call_id", "sequence_id"})
