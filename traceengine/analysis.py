@@ -56,7 +56,7 @@ def combine(analysis: Analysis, causes: Sequence[str]) -> Answer:
     unknown = [cause for cause in causes if cause not in class_ids()]
     if unknown:
         raise UsageError(f"{unknown[0]!r} is no class id", hint=f"There are: {', '.join(sorted(class_ids()))}.")
-    wanted = [(cause,) for cause in dict.fromkeys(causes)]
+    wanted: list[tuple[str, ...]] = [(cause,) for cause in dict.fromkeys(causes)]
     if len(wanted) > 1:
         wanted.append(tuple(dict.fromkeys(causes)))
     answer = analysis.answer
