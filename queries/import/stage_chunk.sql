@@ -11,7 +11,9 @@ copy (
     try_cast(ts * 1000 as bigint) as ts_ns,
     try_cast(dur * 1000 as bigint) as dur_ns,
     id,
-    args,
+    -- DuckDB's reader lets these words through, its JSON functions and everybody else's do not.
+    case when odd_number then regexp_replace(args, '([:\[,])-?(?:[iI]nf(?:inity)?|[nN]a[nN])', '\1null', 'g') else args end as args,
+    odd_number,
     lifted.correlation as correlation,
     coalesce(
       lifted."External id",
@@ -36,7 +38,8 @@ copy (
         args,
         '{"correlation": "bigint", "External id": "bigint", "Sequence number": "bigint", "Fwd thread id": "bigint", "Ev Idx": "bigint",
           "device": "bigint", "stream": "bigint"}'
-      ) as lifted
+      ) as lifted,
+      coalesce(regexp_matches(args, '[:\[,]-?(?:[iI]nf|[nN]a[nN])'), false) as odd_number
     from read_json(
       $chunk,
       format = 'array',

@@ -84,7 +84,7 @@ class FileImport:
     def _stage_member(self, member: Member, raw: IO[bytes], progress: ProgressSink) -> RankClaim:
         task = self._task
         name = task.name if task.kind is Format.TRACE else member.name
-        told = raw.tell()
+        told = 0
 
         def read(count: int) -> bytes:
             nonlocal told

@@ -56,19 +56,19 @@ class GzipStream:
     def read(self, count: int) -> bytes:
         """The next decompressed bytes."""
         while not self._ended:
-            if not self._input:
+            # A member may hold back text that did not fit into the last answer: ask it before reading on.
+            if self._member is not None and (text := self._inflate(count)):
+                return text
+            if not self._input and not self._ended:
                 self._input = self._raw.read(BLOCK_BYTES)
                 self._position += len(self._input)
                 if not self._input:
                     self._stop("the compressed data is cut" if self._member is not None else None)
-                    break
-            if self._member is None and not self._begin():
-                break
-            if text := self._inflate(count):
-                return text
+            if self._member is None and not self._ended:
+                self._begin()
         return b""
 
-    def _begin(self) -> bool:
+    def _begin(self) -> None:
         """Start the next member, when there is one."""
         while len(self._input) < len(GZIP_MAGIC) and (more := self._raw.read(BLOCK_BYTES)):
             self._input += more
@@ -76,9 +76,8 @@ class GzipStream:
         if not self._input.startswith(GZIP_MAGIC):
             junk = self._input.strip(b"\x00")
             self._stop("bytes follow the compressed data" if junk else None)
-            return False
+            return
         self._member = isal_zlib.decompressobj(wbits=31)
-        return True
 
     def _inflate(self, count: int) -> bytes:
         member = self._member

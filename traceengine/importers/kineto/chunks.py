@@ -86,6 +86,7 @@ class ChunkReader:
         self.head = b""
         self.tail = b""
         self.truncated_at: int | None = None
+        self.missing_commas: list[int] = []
         self._lost = b""
 
     def next_chunk(self, *, exact: bool = False) -> Chunk | None:
@@ -102,10 +103,11 @@ class ChunkReader:
         return None
 
     def go_back(self, chunks: Sequence[Chunk]) -> None:
-        """Put back `chunks`, the last ones that were given."""
+        """Put back `chunks`, the last ones that were given; their numbers are given again."""
         joint = b"" if self._array_ended else b","
         self._buffer = b",".join(chunk.text for chunk in chunks) + joint + self.tail + self._lost + self._buffer
         self._offset = chunks[0].offset
+        self._number = chunks[0].number
         self._array_ended = False
         self.tail = self._lost = b""
         self.truncated_at = None
@@ -127,7 +129,7 @@ class ChunkReader:
         return taken
 
     def _find_array(self) -> None:
-        wanted = 1 << 16
+        wanted = min(1 << 16, self._size)
         while True:
             self._fill(wanted)
             if self._buffer.lstrip()[:1] == b"[":
@@ -190,8 +192,7 @@ class ChunkReader:
                 return self._end_array(scanned.array_end)
             if scanned.events and scanned.events[-1][1] > self._size // 2:
                 text = self._take(scanned.events[-1][1])
-                comma = _COMMA.match(self._buffer)
-                self._take(comma.end() if comma else 0)
+                self._skip_comma()
                 return text
             if self._input_ended:
                 return self._truncate(scanned)
@@ -201,3 +202,11 @@ class ChunkReader:
                     hint="Record again without record_shapes and with_stack, or cut the file there.",
                 )
             self._fill(2 * max(len(self._buffer), self._size))
+
+    def _skip_comma(self) -> None:
+        """Pass the comma between two events; where it is missing an object follows at once."""
+        gap = _COMMA.match(self._buffer)
+        assert gap is not None
+        if not gap[0].endswith(b",") and self._buffer[gap.end() : gap.end() + 1] == b"{":
+            self.missing_commas.append(self._offset)
+        self._take(gap.end())

@@ -23,7 +23,7 @@ from traceengine.importers.kineto.metadata import TraceMetadata, read_metadata, 
 from traceengine.importers.kineto.quality import quality_issues
 from traceengine.importers.kineto.ranges import pair_ranges
 from traceengine.importers.kineto.routes import DEVICE, RANGE_EDGE
-from traceengine.importers.kineto.scan import Scan, read_lanes, read_threads, route_table, scan, unknown_issues
+from traceengine.importers.kineto.scan import Scan, read_lanes, read_threads, route_table, scan, group_issues
 from traceengine.importers.kineto.stage import Stager
 from traceengine.importers.kineto.tables import DTYPE_BYTES, PARTS_PER_GROUP, TableJob, copy_rows, groups_of, write_event_tables
 from traceengine.importers.kineto.threads import write_threads
@@ -150,7 +150,7 @@ def _write_events(staged: StagedTrace, writer: RunWriter, rank: int, origin: int
         _write_collectives(job, connection, operations)
         write_threads(job, connection, thread_map.numbers)
         _write_devices(job, connection, staged, operations)
-        return [*unknown_issues(scanned), *quality_issues(job, connection, identities)]
+        return [*group_issues(scanned), *quality_issues(job, connection, identities)]
 
 
 def _write_collectives(job: TableJob, connection: duckdb.DuckDBPyConnection, operations: list[str]) -> None:

@@ -60,7 +60,7 @@ def _device(connection: duckdb.DuckDBPyConnection, operations: list[str]) -> lis
     row = connection.execute(statement("device_quality"), {"operations": operations}).fetchone()
     if row is None:
         return []
-    unlinked, unlinked_name, overrunning, overrunning_name, repeated, not_finite = row
+    unlinked, unlinked_name, overrunning, overrunning_name, repeated = row
     found = (
         (
             "unlinked_device_event",
@@ -77,6 +77,5 @@ def _device(connection: duckdb.DuckDBPyConnection, operations: list[str]) -> lis
             overrunning_name,
         ),
         ("repeated_key", WARNING, repeated, "Of a key that occurs twice in an event the last one counts.", "device or stream"),
-        ("not_finite", WARNING, not_finite, "NaN and Infinity count as unknown.", None),
     )
     return [Issue(code, severity, count, action, example) for code, severity, count, action, example in found if count]

@@ -18,7 +18,7 @@ PART_ROWS = 50_000
 _SCHEMA = pa.schema(
     [("row", pa.int64())]
     + [(name, pa.string()) for name in ("ph", "cat", "name", "pid", "tid")]
-    + [("ts_ns", pa.int64()), ("dur_ns", pa.int64()), ("id", pa.string()), ("args", pa.string())]
+    + [("ts_ns", pa.int64()), ("dur_ns", pa.int64()), ("id", pa.string()), ("args", pa.string()), ("odd_number", pa.bool_())]
     + [(name, pa.int64()) for name in ("correlation", "external_id", "sequence_id", "forward_tid", "event_index", "device", "stream")]
 )
 
@@ -37,7 +37,7 @@ class _Pairing:
         self.unclosed += end_ns is None
         duration = None if end_ns is None else end_ns - begin["ts_ns"]
         number = self.first_part + len(self.parts)
-        self.rows.append({**begin, "row": (number << ROW_BITS) + len(self.rows), "ph": "X", "dur_ns": duration})
+        self.rows.append({**begin, "row": (number << ROW_BITS) + len(self.rows), "ph": "X", "dur_ns": duration, "odd_number": False})
         if len(self.rows) >= PART_ROWS:
             self.flush()
 

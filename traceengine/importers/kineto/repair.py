@@ -90,14 +90,14 @@ class Repairs:
         kept: list[bytes] = []
         before = 0
         for start, end in scanned.events:
-            self._check_gap(text[before:start], offset + before, is_first=before == 0)
+            self._check_gap(text[before:start], offset + before, wanted=int(before > 0))
             if (event := self._event(text[start:end], offset + start)) is not None:
                 kept.append(event)
             before = end
-        self._check_gap(text[before:], offset + before, is_first=True)
+        self._check_gap(text[before:], offset + before, wanted=0)
         return b",\n".join(kept)
 
-    def _check_gap(self, gap: bytes, offset: int, *, is_first: bool) -> None:
+    def _check_gap(self, gap: bytes, offset: int, *, wanted: int) -> None:
         commas = gap.count(b",")
         if words := gap.replace(b",", b" ").split():
             try:
@@ -108,9 +108,9 @@ class Repairs:
                     f"no event can be read at byte {offset}", where=self.where, hint="Record the trace again, or cut the file there."
                 ) from error
             self.note("not_an_event", f"byte {offset}")
-        elif commas > 1:
+        elif commas > wanted:
             self.note("extra_comma", f"byte {offset}")
-        elif not commas and not is_first:
+        elif commas < wanted:
             self.note("missing_comma", f"byte {offset}")
 
     def _event(self, raw: bytes, offset: int) -> bytes | None:

@@ -62,6 +62,7 @@ class Group:
     category: str | None
     process: str | None
     events: int
+    odd_numbers: int
     timed: int
     first_ns: int | None
     last_ns: int | None
@@ -102,9 +103,9 @@ def scan(connection: duckdb.DuckDBPyConnection, parts: list[str]) -> Scan:
     rows = connection.execute(statement("event_groups"), {"parts": parts}).fetchall()
     groups = tuple(
         Group(
-            phase, category, process, events, timed, first, last, example, route(phase, category, process, bool(is_memory)), bool(is_memory)
+            phase, category, process, events, odd, timed, first, last, example, route(phase, category, process, bool(memory)), bool(memory)
         )
-        for phase, category, process, is_memory, events, timed, first, last, example in rows
+        for phase, category, process, memory, events, odd, timed, first, last, example in rows
     )
     active = [
         group for group in groups if group.route.table in (HOST, DEVICE, WAIT, LABEL) and group.route.kind not in ("marker", "overhead")
@@ -181,9 +182,11 @@ def _numbers(texts: list[str | None]) -> dict[str | None, int]:
     return found
 
 
-def unknown_issues(scanned: Scan) -> list[Issue]:
-    """Events that no table takes."""
+def group_issues(scanned: Scan) -> list[Issue]:
+    """Events that no table takes, and numbers that are none."""
     issues = []
+    if odd := sum(group.odd_numbers for group in scanned.groups):
+        issues.append(Issue("not_finite", WARNING, odd, "NaN and Infinity in arguments count as unknown."))
     for group in scanned.groups:
         if group.route.table != UNKNOWN:
             continue

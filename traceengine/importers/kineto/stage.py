@@ -109,6 +109,8 @@ class Stager:
         if not self._parts:
             raise self._nothing(reader, damage())
         document, cut = read_document(reader, self._repairs)
+        for offset in reader.missing_commas:
+            self._repairs.note("missing_comma", f"byte {offset}")
         issues = self._repairs.issues()
         truncated = reader.truncated_at is not None or cut
         if truncated:
