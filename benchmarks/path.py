@@ -64,7 +64,9 @@ def _child(code: str, *arguments: str) -> dict[str, float]:
 def measure(trace: Path, events: int, folder: Path) -> tuple[Path, dict[str, float]]:
     """Replicate, import and analyse: the replicated file, and figures of the analysis."""
     big = folder / f"trace_{events}.json"
-    subprocess.run([sys.executable, str(Path(__file__).parent / "make_trace.py"), str(trace), str(big), "--events", str(events)], check=True)
+    subprocess.run(
+        [sys.executable, str(Path(__file__).parent / "make_trace.py"), str(trace), str(big), "--events", str(events)], check=True
+    )
     run = folder / f"run_{events}"
     code = "import sys; from pathlib import Path; from traceengine.importers import ImportRequest, import_traces\n"
     code += "import_traces(ImportRequest((Path(sys.argv[1]),), out=Path(sys.argv[2])))"
