@@ -105,7 +105,9 @@ class FileImport:
     def finish(self, writer: RunWriter, placements: list[Placement], issues: list[list[Issue]]) -> None:
         """Write the tables; `placements` and `issues` follow the claims that `stage` gave."""
         if self._report is not None:
-            places = tuple(RankPlace(place.rank, place.rank_origin) for place in placements)
+            places = tuple(
+                RankPlace(place.rank, place.rank_origin, tuple(noted)) for place, noted in zip(placements, issues, strict=True)
+            )
             first = placements[0]
             finish_nsys(self._report, writer, places, first.source_id, first.origin_unix_ns, NsysOptions(threads=self._task.threads))
             return

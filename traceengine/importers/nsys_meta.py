@@ -13,6 +13,7 @@ from typing import Any
 
 from traceengine.importers import nsys_format as raw
 from traceengine.importers.issues import ERROR, INFO, WARNING, Issue
+from traceengine.importers.nsys_names import without_paths
 from traceengine.importers.nsys_source import NsysSource, map_columns
 
 _CAPTURE_KEY = re.compile(
@@ -26,7 +27,6 @@ _EXPORT_KEY = re.compile(
 _SYSTEM_KEYS = frozenset({"CpuCores", "CpuDescription", "NvDriverVersion", "CudaDriverVersion", "OsDescription", "CpuArchitecture"})
 _HOST_KEY = "Hostname"
 _NO_HOST = frozenset({"", "redacted", "unknown", "localhost"})
-_PATH = re.compile(r"(?<![\w%.])(?:[A-Za-z]:)?(?:[/\\][^\s/\\,;:'\"]+)+[/\\]?")
 _SEVERITIES = {2: WARNING, 3: ERROR}
 
 
@@ -198,8 +198,3 @@ def _diagnostics(source: NsysSource) -> list[Issue]:
             counts[key] = counts.get(key, 0) + 1
     action = "Said by Nsight Systems during the capture; what it names may be missing."
     return [Issue(f"recorder_{severity}", severity, count, action, text) for (severity, text), count in sorted(counts.items())]
-
-
-def without_paths(text: str) -> str:
-    """The text with the last part of each path only."""
-    return _PATH.sub(lambda match: match.group().replace("\\", "/").rstrip("/").rsplit("/", 1)[-1], text)

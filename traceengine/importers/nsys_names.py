@@ -22,6 +22,7 @@ NONE_32 = 0xFFFFFFFF
 
 _LOW_24 = 0xFFFFFF
 _API_VERSION = re.compile(r"_v\d{4,}$")
+_PATH = re.compile(r"(?<![\w%.])(?:[A-Za-z]:)?(?:[/\\][^\s/\\,;:()'\"]+)+[/\\]?")
 _SUFFIX = re.compile(r", (?:seq|op_id|sizes|input_op_ids) = ")
 _SUFFIX_STARTS = ("seq = ", "op_id = ", "sizes = ", "input_op_ids = ")
 _SEQUENCE = re.compile(r", seq = (\d{1,18})(?!\d)")
@@ -145,9 +146,10 @@ class NameBook:
         return found
 
     def of_ids(self, target: str, ids: pa.Array, strings: Strings, unknown: str = "") -> pa.Array:
-        """Codes for string ids; API names lose their `_vNNNN`."""
+        """Codes for string ids. Names of calls lose their `_vNNNN`, and the folders of files in them (`dlopen(/a/b.so)`)."""
         encoded = ids.dictionary_encode()
-        table = [self.code(target, _API_VERSION.sub("", strings.get(number) or unknown)) for number in encoded.dictionary.to_pylist()]
+        texts = [strings.get(number) or unknown for number in encoded.dictionary.to_pylist()]
+        table = [self.code(target, text if target == "device" else _clean_call(text)) for text in texts]
         return self._spread(table, encoded.indices, target, unknown)
 
     def of_texts(self, target: str, texts: pa.Array) -> NameParts:
@@ -167,6 +169,15 @@ class NameBook:
     def columns(self) -> tuple[pa.Array, pa.Array]:
         """Texts and classes by code."""
         return pa.array(self.texts, pa.string()), pa.array(self.classes, pa.string())
+
+
+def _clean_call(text: str) -> str:
+    return without_paths(_API_VERSION.sub("", text)) if "/" in text or "\\" in text else _API_VERSION.sub("", text)
+
+
+def without_paths(text: str) -> str:
+    """The text with the last part of each path only."""
+    return _PATH.sub(lambda match: match.group().replace("\\", "/").rstrip("/").rsplit("/", 1)[-1], text)
 
 
 def split_suffix(texts: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from nsys_helpers import SHARED, Rows, ask, call, kernel, nvtx, shared, tables, write_lines, write_parquet, write_sqlite
 
-from traceengine.importers.nsys_meta import without_paths
+from traceengine.importers.nsys_names import without_paths
 from traceengine.run import Run
 
 SECRET = "planted-secret-1f7c"
@@ -97,6 +97,7 @@ def test_real_captures_leave_their_secret_behind(name: str, importer: Callable[.
         ("Loaded CUPTI library: /opt/x/libcupti.so.12", "Loaded CUPTI library: libcupti.so.12"),
         (r"C:\Users\me\x.log is full", "x.log is full"),
         ("50 %/s of 1/2", "50 %/s of 1/2"),
+        ("dlopen(/home/me/lib.so)", "dlopen(lib.so)"),
     ],
 )
 def test_paths_in_messages_lose_their_folders(text: str, clean: str) -> None:
