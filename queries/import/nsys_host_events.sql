@@ -2,8 +2,6 @@
 -- Ranges of a domain that a tool wrote take that domain's kind; holding the interpreter's lock is a mark, waiting for it is a wait.
 select
   host.process * 16777216 + host.tid as thread,
-  host.process,
-  host.tid,
   host.ts_ns - $origin as ts_ns,
   host.dur_ns,
   case
@@ -25,4 +23,4 @@ from read_parquet($host) host
 left join domain on host.process = domain.process and host.domain = domain.domain
 left join foreign_call on host.process = foreign_call.process and host.correlation_id = foreign_call.correlation_id
 where host.process in (select unnest($processes::bigint[]))
-order by host.process, host.tid, host.ts_ns, coalesce(host.dur_ns, 0) desc, host.kind, host.name, host.correlation_id, host.recorded
+order by thread, host.ts_ns, coalesce(host.dur_ns, 0) desc, host.kind, host.name, host.correlation_id, host.recorded

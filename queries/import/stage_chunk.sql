@@ -29,7 +29,7 @@ copy (
           then try_cast(regexp_extract(args, '.*"stream":"?(-?\d+)', 1) as bigint)
         else lifted.stream
       end,
-      try_cast(regexp_extract(tid, '(\d+)', 1) as bigint)
+      case when starts_with(tid, 'stream') then try_cast(regexp_extract(tid, '(\d+)', 1) as bigint) else try_cast(tid as bigint) end
     ) as stream
   from (
     select

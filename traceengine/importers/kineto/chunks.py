@@ -97,7 +97,7 @@ class ChunkReader:
             offset = self._offset
             self._fill(self._size)
             text = self._exact_text() if exact else self._guessed_text()
-            if text.strip():
+            if not text.isspace() and text:
                 self._number += 1
                 return Chunk(self._number - 1, offset, text, exact)
         return None

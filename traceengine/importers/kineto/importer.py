@@ -23,7 +23,7 @@ from traceengine.importers.kineto.metadata import TraceMetadata, read_metadata, 
 from traceengine.importers.kineto.quality import quality_issues
 from traceengine.importers.kineto.ranges import pair_ranges
 from traceengine.importers.kineto.routes import DEVICE, RANGE_EDGE
-from traceengine.importers.kineto.scan import Scan, read_lanes, read_threads, route_table, scan, group_issues
+from traceengine.importers.kineto.scan import Scan, group_issues, read_lanes, read_threads, route_table, scan
 from traceengine.importers.kineto.stage import Stager
 from traceengine.importers.kineto.tables import DTYPE_BYTES, PARTS_PER_GROUP, TableJob, copy_rows, groups_of, write_event_tables
 from traceengine.importers.kineto.threads import write_threads

@@ -53,7 +53,8 @@ _ACTIONS = {
 
 def looks_misread(text: bytes) -> bool:
     """Whether a text that parses is still wrong: a Windows path whose single backslashes happen to be valid escapes."""
-    return b":\\" in text and _RAW_WINDOWS_PATH.search(text) is not None
+    # Most traces hold no backslash at all, and looking for one byte costs next to nothing.
+    return b"\\" in text and b":\\" in text and _RAW_WINDOWS_PATH.search(text) is not None
 
 
 class _Number(float):

@@ -28,6 +28,47 @@ from traceengine.importers.sql import statement
 _PROTOCOL = "traceenginechunk"
 
 
+class _Bracketed(io.RawIOBase):
+    """A text between brackets as a file; the text itself is handed over without a copy."""
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__()
+        self._text = text
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def seekable(self) -> bool:
+        """Always."""
+        return True
+
+    def tell(self) -> int:
+        """Bytes before the next one."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to a byte."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: len(self._text) + 2}[whence]
+        self._position = base + offset
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, perhaps fewer than asked for."""
+        end = len(self._text) + 1
+        if self._position == 0:
+            piece = b"["
+        elif self._position < end:
+            whole = self._position == 1 and not 0 <= size < len(self._text)
+            start = self._position - 1
+            piece = self._text if whole else self._text[start : None if size < 0 else start + size]
+        else:
+            piece = b"]" if self._position == end else b""
+        self._position += len(piece)
+        return piece
+
+
 class _ChunkFiles(AbstractFileSystem):  # type: ignore[misc]
     """Pieces in flight, by number, as files."""
 
@@ -40,7 +81,7 @@ class _ChunkFiles(AbstractFileSystem):  # type: ignore[misc]
 
     def put(self, chunk: Chunk) -> str:
         """Show a piece; returns its URL."""
-        self._texts[str(chunk.number)] = b"[" + chunk.text + b"]"
+        self._texts[str(chunk.number)] = chunk.text
         return f"{_PROTOCOL}://{chunk.number}"
 
     def drop(self, chunk: Chunk) -> None:
@@ -52,7 +93,7 @@ class _ChunkFiles(AbstractFileSystem):  # type: ignore[misc]
         key = path.rsplit("/", 1)[-1]
         if key not in self._texts:
             raise FileNotFoundError(path)
-        return {"name": path, "size": len(self._texts[key]), "type": "file"}
+        return {"name": path, "size": len(self._texts[key]) + 2, "type": "file"}
 
     def exists(self, path: str, **_options: object) -> bool:
         """Whether the piece is there."""
@@ -62,8 +103,8 @@ class _ChunkFiles(AbstractFileSystem):  # type: ignore[misc]
         """A piece's name matches itself."""
         return [path]
 
-    def _open(self, path: str, *_args: object, **_options: object) -> io.BytesIO:
-        return io.BytesIO(self._texts[path.rsplit("/", 1)[-1]])
+    def _open(self, path: str, *_args: object, **_options: object) -> _Bracketed:
+        return _Bracketed(self._texts[path.rsplit("/", 1)[-1]])
 
 
 @dataclass
