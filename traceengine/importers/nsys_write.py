@@ -98,7 +98,12 @@ def parquet_sink(path: Path, schema: pa.Schema, *, keep_empty: bool = False) -> 
         nonlocal rows, writer
         if rows or (keep_empty and writer is None):
             writer = writer or pq.ParquetWriter(
-                path, schema, compression="zstd", use_dictionary=_dictionary(schema), column_encoding=_packed(schema)
+                path,
+                schema,
+                compression="zstd",
+                use_dictionary=_dictionary(schema),
+                column_encoding=_packed(schema),
+                write_statistics=[field.name for field in schema if not pa.types.is_string(field.type)],
             )
             writer.write_table(pa.concat_tables(pending) if pending else schema.empty_table())
         pending.clear()
@@ -213,14 +218,15 @@ class RankTables:
         ):
             for batch in self._batches("nsys_host_events", **parameters):
                 rows = self._host_rows(batch, nester)
+                process = pc.shift_right(batch.column("thread"), 24)
                 events(rows)
                 kind = batch.column("kind")
                 is_call = pc.and_(pc.is_in(kind, pa.array([CALL, DRIVER], kind.type)), rows.column("correlation_id").is_valid())
-                calls(rows.append_column("process", batch.column("process")).filter(is_call))
+                calls(rows.append_column("process", process).filter(is_call))
                 is_collective = pc.and_(
                     pc.equal(rows.column("class"), "comm_op"), pc.match_substring_regex(rows.column("name"), "^p?nccl[A-Z]")
                 )
-                found = rows.append_column("process", batch.column("process")).filter(is_collective)
+                found = rows.append_column("process", process).filter(is_collective)
                 self._nccl_ranges += found.num_rows
                 collectives(found)
         nester.finish()
@@ -247,8 +253,8 @@ class RankTables:
             "event_id": pa.array(np.arange(self.next_id, self.next_id + count, dtype=np.int64)),
             "parent_id": parents,
             "depth": depths,
-            "pid": pc.bit_wise_and(batch.column("process"), 0xFFFFFF),
-            "tid": batch.column("tid"),
+            "pid": pc.bit_wise_and(pc.shift_right(batch.column("thread"), 24), 0xFFFFFF),
+            "tid": pc.bit_wise_and(batch.column("thread"), 0xFFFFFF),
             "ts_ns": batch.column("ts_ns"),
             "dur_ns": batch.column("dur_ns"),
             "kind": kind_names,
