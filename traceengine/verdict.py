@@ -29,8 +29,9 @@ class VerdictParameters:
     min_owner_share: float = 0.15
     """A removable cause owns the verdict from this share of the steady steps on. Repeated runs of one loop differ by 10 to
     15 % on shared machines: a saving below that could not be shown by the experiment that follows."""
-    min_owner_share_without_steps: float = 0.25
-    """The same without steps: the edges of the window then hold warm-up and work that the capture cut, which read as idle."""
+    min_owner_share_without_statistics: float = 0.25
+    """The same below `min_steps` steady steps: the edges of the window, which hold warm-up and work that the capture cut and
+    read as idle, then weigh most, and no other step confirms the share."""
     min_runner_up_share: float = 0.05
     """Below this share a cause is not named as what comes next, and a saving is called little."""
     max_unknown_share: float = 0.5
@@ -342,7 +343,8 @@ def judge(connection: duckdb.DuckDBPyConnection, rank: int, rules: RuleSet, para
     steps = _steps(connection, rank, parameters)
     findings = _findings(connection, rank)
     notes = rank_notes(connection, rank)
-    needed = parameters.min_owner_share if steps.steady else parameters.min_owner_share_without_steps
+    counted = steps.steady >= parameters.min_steps
+    needed = parameters.min_owner_share if counted else parameters.min_owner_share_without_statistics
     owner, removable = _owner(causes, notes, needed, parameters)
     owned = next((cause for cause in causes if cause.cause == owner), None)
     others = [c for c in causes if c.cause not in (owner, "unknown") and c.exclusive_share >= parameters.min_runner_up_share]
@@ -356,7 +358,7 @@ def judge(connection: duckdb.DuckDBPyConnection, rank: int, rules: RuleSet, para
     return RankVerdict(
         rank,
         owner,
-        owner == "compute" and (removable is None or removable.exclusive_share < parameters.min_runner_up_share),
+        owner == "compute" and not any(c.exclusive_share >= parameters.min_runner_up_share for c in causes if c.cause != "compute"),
         confidence,
         reasons,
         runner_up.cause if runner_up else None,

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from traceengine.path.hosttime import HostTime, Points, build_host_time
-from traceengine.path.parameters import PathParameters
 from traceengine.path.steps import Steps
 from traceengine.path.timeline import BoolArray, IntArray
 from traceengine.path.walk import Context
@@ -105,6 +104,11 @@ def build_graph(context: Context, steps: Steps) -> Graph:
     )
 
 
+def _at(values: IntArray, index: IntArray, missing: int) -> IntArray:
+    """`values[index]`, and `missing` where the index is -1."""
+    return np.where(index >= 0, values[np.maximum(index, 0)], missing) if len(values) else np.full(len(index), missing, np.int64)
+
+
 def _scatter(total: int, numbers: IntArray, values: IntArray) -> IntArray:
     result = np.zeros(total, np.int64)
     result[numbers - 1] = values
@@ -122,11 +126,10 @@ def _host_edges(
 ) -> None:
     points, device = host.points, context.timeline.device
     index = number - 1
-    has_previous = points.previous >= 0
-    pred[index, 0] = np.where(has_previous, number[np.maximum(points.previous, 0)], ROOT)
+    pred[index, 0] = _at(number, points.previous, ROOT)
     lag[index, 0] = host.lag
     waits = points.awaits_row >= 0
-    known = waits & (row_number[np.maximum(points.awaits_row, 0)] > 0) if len(device) else waits
+    known = waits & (_at(row_number, points.awaits_row, -1) > 0)
     target = index[known]
     awaited = points.awaits_row[known]
     pred[target, 1] = row_number[awaited]
@@ -161,24 +164,17 @@ def _device_edges(
         [context_predecessor(context, int(row), int(before)) for row, before in zip(rows, previous, strict=True)], dtype=np.int64
     ).reshape(-1)
     ready = np.full((len(rows), 3), NEVER, np.int64)
-    ready[:, 0] = np.where(previous >= 0, np.minimum(device.end[np.maximum(previous, 0)], start), NEVER)
+    ready[:, 0] = np.minimum(_at(device.end, previous, NEVER), start)
     point = host.launch_point[rows]
-    ready[:, 1] = np.where(point >= 0, host.points.time[np.maximum(point, 0)], NEVER)
+    ready[:, 1] = _at(host.points.time, point, NEVER)
     before_window = (point < 0) & (device.launch[rows] >= 0)
-    ready[:, 2] = np.where(other >= 0, np.minimum(device.end[np.maximum(other, 0)], start), NEVER)
+    ready[:, 2] = np.minimum(_at(device.end, other, NEVER), start)
     usual = np.array([parameters.usual_stream_lag_ns, parameters.usual_launch_lag_ns, parameters.usual_stream_lag_ns])
     slack = start[:, None] - ready
     binding = ready.argmax(axis=1)
     lags = np.where(np.arange(3) == binding[:, None], slack, np.minimum(slack, usual))
     nothing = (ready == NEVER).all(axis=1)
-    numbers = np.stack(
-        [
-            np.where(previous >= 0, row_number[np.maximum(previous, 0)], ROOT),
-            np.where(point >= 0, point_number[np.maximum(point, 0)] if len(point_number) else ROOT, ROOT),
-            np.where(other >= 0, row_number[np.maximum(other, 0)], ROOT),
-        ],
-        axis=1,
-    )
+    numbers = np.stack([_at(row_number, previous, ROOT), _at(point_number, point, ROOT), _at(row_number, other, ROOT)], axis=1)
     unusable = (ready == NEVER) | (numbers < 0)
     pred[node] = np.where(unusable, ROOT, numbers)
     lag[node] = np.where(unusable, NEVER, lags)
@@ -223,8 +219,3 @@ def _node_steps(
     step = np.searchsorted(starts, launched, side="right") - 1
     result[row_number[rows] - 1] = np.where(launch >= 0, step, -1)
     return result
-
-
-def default_parameters() -> PathParameters:
-    """The parameters that the walk uses, too."""
-    return PathParameters()

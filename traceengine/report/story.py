@@ -32,7 +32,8 @@ def sentence(verdict: RankVerdict) -> str:
             return f"{head}; nothing else costs 5 % or more, so there is no knob to turn: stop, or look at the kernels."
         rest = next((cause for cause in verdict.causes if cause.cause == verdict.runner_up), None)
         if rest is None:
-            return f"{head}."
+            hidden = next((cause for cause in verdict.causes if cause.cause == "unknown"), None)
+            return f"{head}; {share(hidden.exclusive_share)} has no cause that the capture shows." if hidden else f"{head}."
         return f"{head}; next is {rest.cause} with {share(rest.exclusive_share)} ({duration(rest.exposed_ns)} {per(verdict)})."
     reason = next((finding.reason for finding in verdict.findings if finding.bottleneck == verdict.owner and finding.status == "hit"), "")
     why = f", {reason}" if reason else ""
