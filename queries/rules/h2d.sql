@@ -108,7 +108,7 @@ copy as (
     rank,
     count(*) as copies,
     sum(bytes)::bigint as copied_bytes,
-    sum(bytes) filter (where src_memory = 'pageable') / nullif(sum(bytes) filter (where src_memory is not null), 0)
+    coalesce(sum(bytes) filter (where src_memory = 'pageable'), 0) / nullif(sum(bytes) filter (where src_memory is not null), 0)
       as pageable_share,
     sum(bytes) filter (where bytes >= $large_bytes) * 1e9 / nullif(sum(busy_dur_ns) filter (where bytes >= $large_bytes), 0) as bandwidth
   from device_event
