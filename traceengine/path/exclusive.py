@@ -16,7 +16,7 @@ import pyarrow as pa
 from traceengine.path.timeline import DeviceOps, IntArray
 from traceengine.schema import table
 
-PRECEDENCE = ("compute", "exposed_comm", "h2d", "d2h", "p2p")
+PRECEDENCE = ("compute", "exposed_comm", "h2d", "d2h", "p2p", "logging", "checkpoint")
 """Device causes; of those that run at the same moment the first one owns it."""
 
 

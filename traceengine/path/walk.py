@@ -29,6 +29,8 @@ from traceengine.path.timeline import BoolArray, Codes, DeviceOps, IntArray, Tim
 from traceengine.path.waits import Waits, resolve_waits
 
 COPY_CAUSES = {"h2d": "h2d", "d2h": "d2h", "p2p": "p2p"}
+READ_BACK_CAUSES = frozenset({"logging", "checkpoint"})
+"""Causes that own the copies back to the host made inside their operators and ranges."""
 
 
 class Segment(NamedTuple):
@@ -78,8 +80,8 @@ class Context:
     parameters: PathParameters
 
 
-def device_causes(timeline: Timeline, names: Names) -> list[str]:
-    """Cause of each device operation: communication, a copy's direction, else compute."""
+def device_causes(timeline: Timeline, names: Names, tree: Ancestry, causes: Codes) -> list[str]:
+    """Cause of each device operation: communication, what reads back, a copy's direction, else compute."""
     device = timeline.device
     meanings = names.causes()
     result = []
@@ -87,7 +89,9 @@ def device_causes(timeline: Timeline, names: Names) -> list[str]:
         copy = device.copy_kind.text(row)
         meaning = device.meaning.text(row)
         if device.kind.text(row) == "memcpy":
-            result.append(COPY_CAUSES.get(copy or "", "compute"))
+            caused = int(tree.cause[device.launch[row]]) if copy == "d2h" and device.launch[row] >= 0 else -1
+            around = causes.text(caused) if caused >= 0 else None
+            result.append(around if around in READ_BACK_CAUSES else COPY_CAUSES.get(copy or "", "compute"))
         else:
             result.append("exposed_comm" if meanings.get(meaning or "") == "exposed_comm" else "compute")
     return result
@@ -103,7 +107,7 @@ def build_context(timeline: Timeline, names: Names, parameters: PathParameters) 
     rows = np.arange(len(host), dtype=np.int64)
     levels = by_depth(host.depth)
     blocked = inherit_nearest(np.where(waits.host_awaits >= 0, rows, -1), host.parent, levels) if len(host) else rows
-    cause = device_causes(timeline, names)
+    cause = device_causes(timeline, names, tree, causes)
     yields = np.array([value != "compute" for value in cause], dtype=np.bool_)
     copies = np.flatnonzero(timeline.device.kind.isin({"memcpy"}) & (timeline.device.launch >= 0))
     return Context(
