@@ -96,7 +96,9 @@ def _waits(context: Context, steps: Steps, launches: _Draft, threads: IntArray) 
     release = np.minimum(device.end[awaits[calls]], host.end[calls])
     calls, release = (part[(release > window.start) & (release <= window.end)] for part in (calls, release))
     issued = dict(zip(launches.launch.tolist(), launches.time.tolist(), strict=True))
+    # A copy call waits once its copy is issued; a launch that a full queue held up waits before.
     begin = np.array([max(int(host.start[call]), issued.get(int(call), 0)) for call in calls.tolist()], dtype=np.int64)
+    begin = np.where(begin < release, begin, host.start[calls])
     useful = release > begin
     calls, release, begin = calls[useful], release[useful], begin[useful]
     cause = np.array([_call_cause(context, int(call)) for call in calls], dtype="U16")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceengine.path.fullqueue import held_launches
 from traceengine.path.parameters import PathParameters
 from traceengine.path.timeline import DeviceOps, HostEvents, IntArray, Timeline
 
@@ -116,6 +117,8 @@ def _host_awaits(timeline: Timeline, launched_at: IntArray, parameters: PathPara
     for row in np.flatnonzero(host.meaning.isin(_ANY_STREAM)).tolist():
         call = (int(host.start[row]), int(host.end[row]))
         result[row] = _last_ended(order.rows, order.ends, launched_at, call, slack)
+    calls, made_room = held_launches(timeline)
+    result[calls] = made_room
     _copy_calls(timeline, result)
     return result
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from traceengine.names import Names
 from traceengine.path.parameters import PathParameters
-from traceengine.path.steps import Window
+from traceengine.path.steps import LAUNCH_MEANINGS, Window
 from traceengine.path.threads import (
     Ancestry,
     Occupied,
@@ -245,6 +245,7 @@ class Walk:
         self._cpu_only = len(device) == 0
         self._hand_over = hand_over_threads(timeline, window)
         self._copy_of_call = context.copy_of_call
+        self._is_launch = host.meaning.isin(LAUNCH_MEANINGS)
         self._communication = background_communication(timeline, window)
         held = context.timeline.overheads
         self._held = {
@@ -396,8 +397,10 @@ class Walk:
         return Cursor(-1, thread, low, "host")
 
     def _wait_cause(self, owner: int, awaited: int) -> str:
-        """Cause of the tail of a blocking call: the range around it, else the copy that it waited for."""
+        """Cause of the tail of a blocking call: the range around it, else the copy that it waited for; of a launch the host."""
         cause = self._own_cause(owner)
+        if not cause and self._is_launch[self._context.blocked_in[owner]]:
+            return "host_bound"
         copied = self._context.device_cause[awaited]
         return copied if cause == "sync" and copied in COPY_CAUSES else cause or (copied if copied in COPY_CAUSES else "sync")
 
