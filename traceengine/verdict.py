@@ -26,9 +26,9 @@ NOT_REMOVABLE = frozenset({"compute", "unknown"})
 class VerdictParameters:
     """Thresholds of the decision, each with its reason."""
 
-    min_owner_share: float = 0.15
+    min_owner_share: float = 0.18
     """A removable cause owns the verdict from this share of the steady steps on. Repeated runs of one loop differ by 10 to
-    15 % on shared machines: a saving below that could not be shown by the experiment that follows."""
+    15 % on shared machines: a saving that does not stand clear of that could not be shown by the experiment that follows."""
     min_owner_share_without_statistics: float = 0.25
     """The same below `min_steps` steady steps: the edges of the window, which hold warm-up and work that the capture cut and
     read as idle, then weigh most, and no other step confirms the share."""
@@ -95,6 +95,7 @@ class StepOutlier:
     dur_ns: int
     cause: str
     extra_ns: int
+    steady: bool
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,7 @@ def _steps(connection: duckdb.DuckDBPyConnection, rank: int, parameters: Verdict
 
 def _outliers(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[StepOutlier, ...]:
     rows = connection.execute(
-        "select step, dur_ns, cause, extra_ns from step_outlier where rank = $rank order by dur_ns desc, step limit 5", {"rank": rank}
+        "select step, dur_ns, cause, extra_ns, steady from step_outlier where rank = $rank order by dur_ns desc, step limit 5", {"rank": rank}
     ).fetchall()
     return tuple(StepOutlier(*row) for row in rows)
 

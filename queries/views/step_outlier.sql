@@ -19,6 +19,9 @@
 -- type = "bigint"
 -- unit = "ns"
 -- doc = "By how much."
+-- [columns.steady]
+-- type = "boolean"
+-- doc = "Statistics use the step all the same."
 -- ///
 with typical as (select rank, median(dur_ns) as dur_ns from steady_step group by rank),
 slow as (
@@ -41,7 +44,14 @@ extra as (
   inner join step_cause on step_cause.rank = slow.rank and step_cause.step = slow.step
   inner join usual on usual.rank = slow.rank and usual.cause = step_cause.cause
 )
-select rank, step, any_value(dur_ns) as dur_ns, arg_max(cause, extra_ns) as cause, max(extra_ns)::bigint as extra_ns
+select
+  extra.rank,
+  extra.step,
+  any_value(extra.dur_ns) as dur_ns,
+  arg_max(extra.cause, extra.extra_ns) as cause,
+  max(extra.extra_ns)::bigint as extra_ns,
+  bool_or(steady_step.step is not null) as steady
 from extra
-group by rank, step
-order by rank, dur_ns desc, step
+left join steady_step on steady_step.rank = extra.rank and steady_step.step = extra.step
+group by extra.rank, extra.step
+order by extra.rank, dur_ns desc, extra.step

@@ -83,7 +83,11 @@ def not_advised(verdict: RankVerdict) -> list[str]:
 
 def outliers(verdict: RankVerdict) -> list[str]:
     """Slow steps, each with what it had more of."""
-    return [f"step {slow.step}: {duration(slow.dur_ns)}, {duration(slow.extra_ns)} more {slow.cause}" for slow in verdict.steps.slowest]
+    return [
+        f"step {slow.step}: {duration(slow.dur_ns)}, {duration(slow.extra_ns)} more {slow.cause}"
+        + ("" if slow.steady else " (left out of the figures: warm-up or a single event)")
+        for slow in verdict.steps.slowest
+    ]
 
 
 def combinations(answer: Answer) -> list[str]:
