@@ -267,7 +267,8 @@ def _owner(
         return "unknown", top
     if top is not None and top.exclusive_share >= needed:
         return top.cause, top
-    return "compute", top
+    # Compute that owns less than what nobody knows owns nothing.
+    return ("unknown" if share.get("unknown", 0.0) > share.get("compute", 0.0) else "compute"), top
 
 
 def saves_little(cause: CauseCost, parameters: VerdictParameters) -> bool:
