@@ -284,7 +284,7 @@ def _confidence(
     reasons = [note.sentence for note in notes if note.lowers]
     if steps.steady < parameters.min_steps:
         reasons.append(f"only {steps.steady} steady steps")
-    if owner is None:
+    if owner is None or owner.cause == "unknown":
         return "low", (*reasons, "the capture cannot tell the owner")
     if owner.cause != "compute":
         above = owner.exclusive_share - parameters.min_owner_share

@@ -22,8 +22,9 @@ def per(verdict: RankVerdict) -> str:
 def sentence(verdict: RankVerdict) -> str:
     """The answer in one sentence."""
     if verdict.owner == "unknown":
-        reason = next((note.sentence for note in verdict.unknown if note.blocks), "most of the time has no cause that the capture shows")
-        return f"unknown: {reason}."
+        blocking = next((note.sentence for note in verdict.unknown if note.blocks), None)
+        part = next((share(cause.exclusive_share) for cause in verdict.causes if cause.cause == "unknown"), "all")
+        return f"unknown: {blocking or f'{part} of the time, more than any cause has, is nothing that the capture shows'}."
     owner = next(cause for cause in verdict.causes if cause.cause == verdict.owner)
     part = f"{share(owner.exclusive_share)} of {'a step' if verdict.steps.steady else 'the window'}"
     if verdict.owner == "compute":
