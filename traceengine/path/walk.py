@@ -241,6 +241,12 @@ class Walk:
         self._op_stream, self._op_id = view(device.stream), view(device.event_id)
         self._launch = view(device.launch)
         self._lookup = context.lookup
+        tree, waits = context.tree, context.waits
+        self._work, self._cause, self._scope_of = view(tree.work), view(tree.cause), view(tree.scope)
+        self._blocked_in, self._awaits = view(context.blocked_in), view(waits.host_awaits)
+        self._event_predecessor, self._cause_code = view(waits.event_predecessor), view(context.causes.code)
+        self._host_name, self._op_name = view(host.name.code), view(device.name.code)
+        self._op_names, self._host_names = (*device.name.values, ""), (*host.name.values, "")
         self._segments: list[Segment] = []
         self._cpu_only = len(device) == 0
         self._hand_over = hand_over_threads(timeline, window)
@@ -270,7 +276,7 @@ class Walk:
 
     def _emit_device(self, row: int, low: int, high: int, edge: str) -> None:
         if high > low:
-            name = self._context.timeline.device.name.text(row) or ""
+            name = self._op_names[self._op_name[row]]
             state = "estimated" if edge in ("inferred", "overlap") else "measured"
             cause = self._context.device_cause[row]
             self._segments.append(Segment(low, high, -1, self._op_stream[row], cause, name, self._op_id[row], -1, edge, state))
@@ -278,7 +284,7 @@ class Walk:
     def _emit_host(self, thread: int, owner: int, low: int, high: int, cause: str, detail: str, edge: str) -> None:
         """A host stretch; parts in which an overhead record shows the tool or the driver at work go to that cause."""
         event = self._host_id[owner] if owner >= 0 else -1
-        scope = int(self._context.tree.scope[owner]) if owner >= 0 else -1
+        scope = self._scope_of[owner] if owner >= 0 else -1
         parts = [(low, high, cause)]
         if cause in ("host_bound", "host_other"):
             for other, stretches in self._held.items():
@@ -327,7 +333,7 @@ class Walk:
             issued = self._launch_ready(launch, start, ready)
             if issued > ready:
                 ready, edge, target = issued, "launch", launch
-        event = int(self._context.waits.event_predecessor[row])
+        event = self._event_predecessor[row]
         if event >= 0 and self._op_start[event] < start and min(self._op_end[event], start) >= ready:
             ready, edge, target = min(self._op_end[event], start), "event", event
         if start - ready > self._parameters.inferred_min_gap_ns:
@@ -381,13 +387,12 @@ class Walk:
         low_index, high_index = self._first[thread], self._first[thread + 1]
         index = bisect_left(self._time, time, low_index, high_index) - 1
         owner = self._owner[index] if index >= low_index else -1
-        tree = self._context.tree
-        if owner < 0 or (tree.work[owner] < 0 and tree.cause[owner] < 0):
+        if owner < 0 or (self._work[owner] < 0 and self._cause[owner] < 0):
             return self._gap(cursor)
         low = max(self._time[index], self._window.start)
-        call = int(self._context.blocked_in[owner])
+        call = self._blocked_in[owner]
         if call >= 0:
-            awaited = int(self._context.waits.host_awaits[call])
+            awaited = self._awaits[call]
             if self._op_start[awaited] < time:
                 meet = min(self._op_end[awaited], time)
                 if meet >= low:
@@ -405,14 +410,14 @@ class Walk:
         return copied if cause == "sync" and copied in COPY_CAUSES else cause or (copied if copied in COPY_CAUSES else "sync")
 
     def _own_cause(self, owner: int) -> str:
-        row = int(self._context.tree.cause[owner])
-        return self._context.causes.text(row) or "" if row >= 0 else ""
+        row = self._cause[owner]
+        return self._context.causes.values[self._cause_code[row]] if row >= 0 else ""
 
     def _work_cause(self, owner: int, length: int) -> str:
         cause = self._own_cause(owner)
         if cause:
             return cause
-        work = int(self._context.tree.work[owner])
+        work = self._work[owner]
         if work in self._copy_of_call and self._copy_of_call[work] in COPY_CAUSES:
             return self._copy_of_call[work]
         if self._cpu_only and length >= self._parameters.tiny_op_ns:
@@ -420,8 +425,8 @@ class Walk:
         return "host_bound"
 
     def _work_name(self, owner: int) -> str:
-        work = int(self._context.tree.work[owner])
-        return self._context.timeline.host.name.text(work if work >= 0 else owner) or ""
+        work = self._work[owner]
+        return self._host_names[self._host_name[work if work >= 0 else owner]]
 
     def _last_busy(self, thread: int, time: int) -> int:
         """End of the thread's last occupied stretch before `time`; `time` itself when it is occupied just before; -1 for none."""
@@ -460,7 +465,7 @@ class Walk:
         return Cursor(-1, best, low, "thread" if best != thread else "host")
 
     def _scope(self, owner: int) -> int:
-        return int(self._context.tree.scope[owner]) if owner >= 0 else -1
+        return self._scope_of[owner] if owner >= 0 else -1
 
     def _emit_gap(self, thread: int, owner: int, low: int, high: int, cause: str, detail: str, edge: str) -> None:
         before = len(self._segments)
