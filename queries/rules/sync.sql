@@ -68,13 +68,25 @@ with rank_cost as (
   from (select rank, any_value(steps) as steps from path_cost group by rank) as every_rank
   left join path_cost on path_cost.rank = every_rank.rank and path_cost.cause = 'sync'
 ),
-calls as (
-  select rank, count(*) as calls, sum(dur_ns) as host_wait_ns
-  from host_event
-  where class in ('device_sync', 'stream_sync', 'event_sync')
-  group by rank
+judged as (
+  select rank, count(*) as steps, min(ts_ns) as from_ns, max(ts_ns + dur_ns) as until_ns from step where complete group by rank
 ),
-all_steps as (select rank, count(*) as steps from step group by rank)
+-- Of a call that crosses the edge of the steps only the part within them counts; without steps everything counts.
+part as (
+  select
+    host_event.rank,
+    judged.steps,
+    least(host_event.ts_ns + host_event.dur_ns, coalesce(judged.until_ns, host_event.ts_ns + host_event.dur_ns))
+    - greatest(host_event.ts_ns, coalesce(judged.from_ns, host_event.ts_ns)) as inside_ns
+  from host_event
+  left join judged on judged.rank = host_event.rank
+  where host_event.class in ('device_sync', 'stream_sync', 'event_sync')
+),
+calls as (
+  select rank, any_value(steps) as steps, count(*) filter (where inside_ns >= 0) as calls, sum(greatest(inside_ns, 0)) as host_wait_ns
+  from part
+  group by rank
+)
 select
   rank_cost.rank,
   null::bigint as step,
@@ -83,15 +95,14 @@ select
   case
     when rank_cost.share >= $min_share then 'synchronising calls cost time of their own'
     when calls.calls > 0 then 'the synchronising calls only wait for device work'
-    else 'no synchronising call in the capture'
+    else 'no synchronising call in the steps'
   end as reason,
   rank_cost.share,
   rank_cost.per_step_ns::bigint as per_step_ns,
   rank_cost.path_per_step_ns::bigint as path_per_step_ns,
   rank_cost.steps_hit,
-  calls.calls / nullif(all_steps.steps, 0)::double as calls_per_step,
-  (calls.host_wait_ns // greatest(coalesce(all_steps.steps, 1), 1))::bigint as host_wait_ns,
+  calls.calls / calls.steps::double as calls_per_step,
+  (calls.host_wait_ns // coalesce(calls.steps, 1))::bigint as host_wait_ns,
   case when rank_cost.share < $min_share and calls.calls > 0 then 'removing synchronisation: the calls only wait for device work' end as not_advised
 from rank_cost
 left join calls on calls.rank = rank_cost.rank
-left join all_steps on all_steps.rank = rank_cost.rank
