@@ -213,12 +213,15 @@ class DeviceLookup:
         return best
 
     def ended_just_before(self, row: int, time: int, within: int) -> int:
-        """An operation of another stream of the same device that ended in [time - within, time]; -1 for none."""
+        """An operation of another stream of the same device that started before and ended in [time - within, time]; -1 for none.
+
+        One of no length at `time` itself made nothing wait, and two of them would wait for each other.
+        """
         index = bisect_right(self._ends, time) - 1
         mine = self._stream[row]
         while index >= 0 and self._ends[index] >= time - within:
             other = self._by_end[index]
-            if self._stream[other] != mine and self._device_of_stream[self._stream[other]] == self._device_of_stream[mine]:
+            if self._start[other] < time and self._stream[other] != mine and self._device_of_stream[self._stream[other]] == self._device_of_stream[mine]:
                 return int(other)
             index -= 1
         return -1
