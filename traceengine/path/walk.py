@@ -221,7 +221,8 @@ class DeviceLookup:
         mine = self._stream[row]
         while index >= 0 and self._ends[index] >= time - within:
             other = self._by_end[index]
-            if self._start[other] < time and self._stream[other] != mine and self._device_of_stream[self._stream[other]] == self._device_of_stream[mine]:
+            stream = self._stream[other]
+            if self._start[other] < time and stream != mine and self._device_of_stream[stream] == self._device_of_stream[mine]:
                 return int(other)
             index -= 1
         return -1
