@@ -17,6 +17,9 @@ from pathlib import Path
 from traceengine.errors import RuleError
 from traceengine.resources import queries_dir
 
+LOADING = frozenset({"data_wait", "data_wait_single", "data_wait_workers"})
+"""Classes of waiting for, or making, the next batch."""
+
 TARGETS = ("device", "host", "range", "python")
 
 

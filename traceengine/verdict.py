@@ -240,7 +240,8 @@ def _steps(connection: duckdb.DuckDBPyConnection, rank: int, parameters: Verdict
 
 def _outliers(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[StepOutlier, ...]:
     rows = connection.execute(
-        "select step, dur_ns, cause, extra_ns, steady from step_outlier where rank = $rank order by dur_ns desc, step limit 5", {"rank": rank}
+        "select step, dur_ns, cause, extra_ns, steady from step_outlier where rank = $rank order by dur_ns desc, step limit 5",
+        {"rank": rank},
     ).fetchall()
     return tuple(StepOutlier(*row) for row in rows)
 

@@ -60,18 +60,7 @@
 -- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
 -- rollback = "undo the one change"
 -- ///
-with rank_cost as (
-  select
-    every_rank.rank,
-    coalesce(path_cost.exclusive_ns, 0) as cost_ns,
-    coalesce(path_cost.exclusive_share, 0) as share,
-    coalesce(path_cost.exclusive_ns, 0) // greatest(every_rank.steps, 1) as per_step_ns,
-    coalesce(path_cost.path_ns, 0) // greatest(every_rank.steps, 1) as path_per_step_ns,
-    coalesce(path_cost.steps_hit, 0) as steps_hit,
-    every_rank.steps
-  from (select rank, any_value(steps) as steps from path_cost group by rank) as every_rank
-  left join path_cost on path_cost.rank = every_rank.rank and path_cost.cause = 'checkpoint'
-),
+with rank_cost as (select * from class_cost where cause = 'checkpoint'),
 saving as (
   select step_cause.rank, count(*) as saving_steps, avg(step_cause.exclusive_ns)::bigint as save_ns
   from step_cause
@@ -87,12 +76,12 @@ scope as (
 select
   rank_cost.rank,
   null::bigint as step,
-  case when rank_cost.share >= $min_share then 'hit' else 'clear' end as status,
-  rank_cost.cost_ns::bigint as cost_ns,
-  case when rank_cost.share >= $min_share then 'the loop waits while state is saved' else 'no exposed saving in the steady steps' end as reason,
-  rank_cost.share,
-  rank_cost.per_step_ns::bigint as per_step_ns,
-  rank_cost.path_per_step_ns::bigint as path_per_step_ns,
+  case when rank_cost.cost_share >= $min_share then 'hit' else 'clear' end as status,
+  rank_cost.cost_ns,
+  case when rank_cost.cost_share >= $min_share then 'the loop waits while state is saved' else 'no exposed saving in the steady steps' end as reason,
+  rank_cost.cost_share as share,
+  rank_cost.per_step_ns,
+  rank_cost.path_per_step_ns,
   rank_cost.steps_hit,
   saving.saving_steps::bigint as saving_steps,
   saving.save_ns,

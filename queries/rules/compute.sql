@@ -50,18 +50,7 @@
 -- type = "varchar"
 -- doc = "Advice that was considered and does not apply, with the reason."
 -- ///
-with rank_cost as (
-  select
-    every_rank.rank,
-    coalesce(path_cost.exclusive_ns, 0) as cost_ns,
-    coalesce(path_cost.exclusive_share, 0) as share,
-    coalesce(path_cost.exclusive_ns, 0) // greatest(every_rank.steps, 1) as per_step_ns,
-    coalesce(path_cost.path_ns, 0) // greatest(every_rank.steps, 1) as path_per_step_ns,
-    coalesce(path_cost.steps_hit, 0) as steps_hit,
-    every_rank.steps
-  from (select rank, any_value(steps) as steps from path_cost group by rank) as every_rank
-  left join path_cost on path_cost.rank = every_rank.rank and path_cost.cause = 'compute'
-),
+with rank_cost as (select * from class_cost where cause = 'compute'),
 by_class as (
   select rank, class, sum(busy_dur_ns) as spent
   from device_event
@@ -82,12 +71,12 @@ busy as (select rank, sum(busy_ns) / nullif(sum(span_ns), 0) as device_busy_shar
 select
   rank_cost.rank,
   null::bigint as step,
-  case when rank_cost.share >= $min_share then 'hit' else 'clear' end as status,
-  rank_cost.cost_ns::bigint as cost_ns,
-  case when rank_cost.share >= $min_share then 'arithmetic is what the step consists of' else 'compute is a small part of the step' end as reason,
-  rank_cost.share,
-  rank_cost.per_step_ns::bigint as per_step_ns,
-  rank_cost.path_per_step_ns::bigint as path_per_step_ns,
+  case when rank_cost.cost_share >= $min_share then 'hit' else 'clear' end as status,
+  rank_cost.cost_ns,
+  case when rank_cost.cost_share >= $min_share then 'arithmetic is what the step consists of' else 'compute is a small part of the step' end as reason,
+  rank_cost.cost_share as share,
+  rank_cost.per_step_ns,
+  rank_cost.path_per_step_ns,
   rank_cost.steps_hit,
   class_fact.top_class,
   class_fact.top_class_share,

@@ -91,18 +91,7 @@
 -- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
 -- rollback = "undo the one change"
 -- ///
-with rank_cost as (
-  select
-    every_rank.rank,
-    coalesce(path_cost.exclusive_ns, 0) as cost_ns,
-    coalesce(path_cost.exclusive_share, 0) as share,
-    coalesce(path_cost.exclusive_ns, 0) // greatest(every_rank.steps, 1) as per_step_ns,
-    coalesce(path_cost.path_ns, 0) // greatest(every_rank.steps, 1) as path_per_step_ns,
-    coalesce(path_cost.steps_hit, 0) as steps_hit,
-    every_rank.steps
-  from (select rank, any_value(steps) as steps from path_cost group by rank) as every_rank
-  left join path_cost on path_cost.rank = every_rank.rank and path_cost.cause = 'd2h'
-),
+with rank_cost as (select * from class_cost where cause = 'd2h'),
 copy as (
   select
     rank,
@@ -119,16 +108,16 @@ both_ways as (select rank, sum(exclusive_ns) as both_ns from path_cost where cau
 select
   rank_cost.rank,
   null::bigint as step,
-  case when rank_cost.share >= $min_share then 'hit' else 'clear' end as status,
-  rank_cost.cost_ns::bigint as cost_ns,
+  case when rank_cost.cost_share >= $min_share then 'hit' else 'clear' end as status,
+  rank_cost.cost_ns,
   case
-    when rank_cost.share >= $min_share then 'copies from the device are exposed'
+    when rank_cost.cost_share >= $min_share then 'copies from the device are exposed'
     when copy.copies is null then 'no such copy in the capture'
     else 'the copies are short, or hidden behind compute'
   end as reason,
-  rank_cost.share,
-  rank_cost.per_step_ns::bigint as per_step_ns,
-  rank_cost.path_per_step_ns::bigint as path_per_step_ns,
+  rank_cost.cost_share as share,
+  rank_cost.per_step_ns,
+  rank_cost.path_per_step_ns,
   rank_cost.steps_hit,
   copy.copies::bigint as copies,
   copy.copied_bytes,
@@ -136,8 +125,8 @@ select
   copy.bandwidth,
   coalesce(both_ways.both_ns // greatest(rank_cost.steps, 1), 0)::bigint as bound_ns,
   case
-    when copy.pageable_share <= 0.5 and rank_cost.share >= $min_share then 'pinning memory: the copies are pinned already'
-    when copy.pageable_share > 0.5 and rank_cost.share < $min_share then 'pinning memory: the pageable copies cost no exposed time'
+    when copy.pageable_share <= 0.5 and rank_cost.cost_share >= $min_share then 'pinning memory: the copies are pinned already'
+    when copy.pageable_share > 0.5 and rank_cost.cost_share < $min_share then 'pinning memory: the pageable copies cost no exposed time'
   end as not_advised
 from rank_cost
 left join copy on copy.rank = rank_cost.rank

@@ -103,28 +103,11 @@
 -- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
 -- rollback = "undo the one change"
 -- ///
-with rank_cost as (
-  select
-    every_rank.rank,
-    coalesce(path_cost.exclusive_ns, 0) as cost_ns,
-    coalesce(path_cost.exclusive_share, 0) as share,
-    coalesce(path_cost.exclusive_ns, 0) // greatest(every_rank.steps, 1) as per_step_ns,
-    coalesce(path_cost.path_ns, 0) // greatest(every_rank.steps, 1) as path_per_step_ns,
-    coalesce(path_cost.steps_hit, 0) as steps_hit,
-    every_rank.steps
-  from (select rank, any_value(steps) as steps from path_cost group by rank) as every_rank
-  left join path_cost on path_cost.rank = every_rank.rank and path_cost.cause = 'data_wait'
-),
-segment as (
-  select path_part.rank, path_part.step, path_part.event_id, path_part.dur_ns, coalesce(host_event.name, path_part.detail) as name
-  from path_part
-  left join host_event on host_event.rank = path_part.rank and host_event.event_id = path_part.event_id
-  where path_part.cause = 'data_wait'
-),
+with rank_cost as (select * from class_cost where cause = 'data_wait'),
 -- Loader calls of the thread on which the path met them: loaders of other threads are not the loop's wait.
 loop_thread as (select distinct rank, resource from path_part where cause = 'data_wait' and resource like 'host:%'),
 call as (
-  select host_event.rank, host_event.name, host_event.kind, host_event.dur_ns
+  select host_event.rank, host_event.class, host_event.dur_ns
   from host_event
   inner join loop_thread
     on loop_thread.rank = host_event.rank and loop_thread.resource = 'host:' || host_event.pid || '/' || host_event.tid
@@ -133,14 +116,17 @@ call as (
       steady_step.rank = host_event.rank
       and host_event.ts_ns >= steady_step.ts_ns
       and host_event.ts_ns < steady_step.ts_ns + steady_step.dur_ns
-  where host_event.class = 'data_wait' and host_event.kind <> 'python' and host_event.dur_ns is not null
+  where
+    host_event.class in ('data_wait', 'data_wait_single', 'data_wait_workers')
+    and host_event.kind <> 'python'
+    and host_event.dur_ns is not null
 ),
 loader as (
   select
     rank,
     case
-      when bool_or(name like '%SingleProcess%') then 'single_process'
-      when bool_or(name like '%MultiProcessing%') then 'workers'
+      when bool_or(class = 'data_wait_single') then 'single_process'
+      when bool_or(class = 'data_wait_workers') then 'workers'
       else 'range'
     end as loader,
     count(*) as batches,
@@ -150,7 +136,8 @@ loader as (
 ),
 framed as (
   select distinct rank, 'range' as loader
-  from segment
+  from path_part
+  where cause = 'data_wait'
 ),
 fact as (
   select
@@ -167,17 +154,17 @@ fact as (
 select
   rank,
   null::bigint as step,
-  case when share >= $min_share then 'hit' else 'clear' end as status,
-  cost_ns::bigint as cost_ns,
+  case when cost_share >= $min_share then 'hit' else 'clear' end as status,
+  cost_ns,
   case
     when loader is null then 'no loader call or range on the loop''s thread is on the path'
-    when share < $min_share and path_per_step_ns > 2 * per_step_ns then 'the loader''s wait is hidden behind device work'
-    when share < $min_share then 'the loader keeps up'
+    when cost_share < $min_share and path_per_step_ns > 2 * per_step_ns then 'the loader''s wait is hidden behind device work'
+    when cost_share < $min_share then 'the loader keeps up'
     else 'the loop''s thread waits for input (' || loader || ')'
   end as reason,
-  share,
-  per_step_ns::bigint as per_step_ns,
-  path_per_step_ns::bigint as path_per_step_ns,
+  cost_share as share,
+  per_step_ns,
+  path_per_step_ns,
   steps_hit,
   loader,
   batches::bigint as batches,
@@ -185,7 +172,7 @@ select
   other_ns,
   case when loader = 'single_process' then greatest(1, ceil($spare * load_ns / greatest(other_ns, 1000000)))::bigint end as suggested_workers,
   case
-    when share < $min_share and loader = 'workers' then 'more loader workers: the loader''s wait is not exposed'
-    when share < $min_share and loader = 'single_process' then 'loader workers: the single-process loader is not exposed'
+    when cost_share < $min_share and loader = 'workers' then 'more loader workers: the loader''s wait is not exposed'
+    when cost_share < $min_share and loader = 'single_process' then 'loader workers: the single-process loader is not exposed'
   end as not_advised
 from fact

@@ -109,18 +109,7 @@
 -- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
 -- rollback = "undo the one change"
 -- ///
-with rank_cost as (
-  select
-    every_rank.rank,
-    coalesce(path_cost.exclusive_ns, 0) as cost_ns,
-    coalesce(path_cost.exclusive_share, 0) as share,
-    coalesce(path_cost.exclusive_ns, 0) // greatest(every_rank.steps, 1) as per_step_ns,
-    coalesce(path_cost.path_ns, 0) // greatest(every_rank.steps, 1) as path_per_step_ns,
-    coalesce(path_cost.steps_hit, 0) as steps_hit,
-    every_rank.steps
-  from (select rank, any_value(steps) as steps from path_cost group by rank) as every_rank
-  left join path_cost on path_cost.rank = every_rank.rank and path_cost.cause = 'exposed_comm'
-),
+with rank_cost as (select * from class_cost where cause = 'exposed_comm'),
 kernel as (
   select rank, count(*) as collectives, sum(busy_dur_ns) as comm_ns, arg_max(name, busy_dur_ns) as top_op
   from device_event
@@ -140,16 +129,16 @@ all_steps as (select rank, count(*) as steps from step group by rank)
 select
   rank_cost.rank,
   null::bigint as step,
-  case when rank_cost.share >= $min_share then 'hit' else 'clear' end as status,
-  rank_cost.cost_ns::bigint as cost_ns,
+  case when rank_cost.cost_share >= $min_share then 'hit' else 'clear' end as status,
+  rank_cost.cost_ns,
   case
-    when rank_cost.share >= $min_share then 'communication runs, or is waited for, while nothing computes'
+    when rank_cost.cost_share >= $min_share then 'communication runs, or is waited for, while nothing computes'
     when communication.collectives is null then 'no collective in the capture'
     else 'compute hides the communication'
   end as reason,
-  rank_cost.share,
-  rank_cost.per_step_ns::bigint as per_step_ns,
-  rank_cost.path_per_step_ns::bigint as path_per_step_ns,
+  rank_cost.cost_share as share,
+  rank_cost.per_step_ns,
+  rank_cost.path_per_step_ns,
   rank_cost.steps_hit,
   communication.collectives / greatest(coalesce(all_steps.steps, 1), 1)::double as collectives_per_step,
   (communication.comm_ns // greatest(coalesce(all_steps.steps, 1), 1))::bigint as comm_ns,
@@ -159,7 +148,7 @@ select
   size.mean_bytes,
   communication.top_op,
   case
-    when rank_cost.share < $min_share and communication.collectives > 0 then 'larger buckets or another overlap: the communication costs no exposed time'
+    when rank_cost.cost_share < $min_share and communication.collectives > 0 then 'larger buckets or another overlap: the communication costs no exposed time'
     when size.mean_bytes >= $small_bytes and communication.collectives >= $many then 'larger buckets: the collectives are large already'
   end as not_advised
 from rank_cost

@@ -128,18 +128,7 @@
 -- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
 -- rollback = "undo the one change"
 -- ///
-with rank_cost as (
-  select
-    every_rank.rank,
-    coalesce(path_cost.exclusive_ns, 0) as cost_ns,
-    coalesce(path_cost.exclusive_share, 0) as share,
-    coalesce(path_cost.exclusive_ns, 0) // greatest(every_rank.steps, 1) as per_step_ns,
-    coalesce(path_cost.path_ns, 0) // greatest(every_rank.steps, 1) as path_per_step_ns,
-    coalesce(path_cost.steps_hit, 0) as steps_hit,
-    every_rank.steps
-  from (select rank, any_value(steps) as steps from path_cost group by rank) as every_rank
-  left join path_cost on path_cost.rank = every_rank.rank and path_cost.cause = 'host_bound'
-),
+with rank_cost as (select * from class_cost where cause = 'host_bound'),
 kernel as (
   select rank, count(*) as kernels, avg((busy_dur_ns < $short_ns)::int) as short_share
   from device_event
@@ -176,17 +165,17 @@ all_steps as (select rank, count(*) as steps from step group by rank)
 select
   rank_cost.rank,
   null::bigint as step,
-  case when rank_cost.share >= $min_share then 'hit' else 'clear' end as status,
-  rank_cost.cost_ns::bigint as cost_ns,
+  case when rank_cost.cost_share >= $min_share then 'hit' else 'clear' end as status,
+  rank_cost.cost_ns,
   case
-    when rank_cost.share >= $min_share and kernel.kernels > 0 then 'the device is idle while the host prepares and launches'
-    when rank_cost.share >= $min_share then 'dispatch and Python take the time, and no operator does'
+    when rank_cost.cost_share >= $min_share and kernel.kernels > 0 then 'the device is idle while the host prepares and launches'
+    when rank_cost.cost_share >= $min_share then 'dispatch and Python take the time, and no operator does'
     when rank_cost.path_per_step_ns > 2 * rank_cost.per_step_ns then 'the host is busy, but device work hides it'
     else 'the host keeps ahead'
   end as reason,
-  rank_cost.share,
-  rank_cost.per_step_ns::bigint as per_step_ns,
-  rank_cost.path_per_step_ns::bigint as path_per_step_ns,
+  rank_cost.cost_share as share,
+  rank_cost.per_step_ns,
+  rank_cost.path_per_step_ns,
   rank_cost.steps_hit,
   kernel.kernels / nullif(all_steps.steps, 0)::double as kernels_per_step,
   kernel.short_share,
@@ -195,8 +184,8 @@ select
   top.top_detail,
   least(1, recorded.events * $event_cost_ns / steady_time.dur_ns)::double as profiler_share,
   case
-    when rank_cost.share < $min_share and rank_cost.path_per_step_ns > 2 * rank_cost.per_step_ns then 'CUDA graphs or fewer launches: the host''s time is hidden behind device work'
-    when rank_cost.share < $min_share and kernel.short_share >= 0.5 then 'CUDA graphs or fewer launches: kernels are short, but the launches keep ahead'
+    when rank_cost.cost_share < $min_share and rank_cost.path_per_step_ns > 2 * rank_cost.per_step_ns then 'CUDA graphs or fewer launches: the host''s time is hidden behind device work'
+    when rank_cost.cost_share < $min_share and kernel.short_share >= 0.5 then 'CUDA graphs or fewer launches: kernels are short, but the launches keep ahead'
   end as not_advised
 from rank_cost
 left join kernel on kernel.rank = rank_cost.rank

@@ -74,18 +74,7 @@
 -- measure = ["traceengine analyze NEW_TRACE"]
 -- stop = "the stretch has a name"
 -- ///
-with rank_cost as (
-  select
-    every_rank.rank,
-    coalesce(path_cost.exclusive_ns, 0) as cost_ns,
-    coalesce(path_cost.exclusive_share, 0) as share,
-    coalesce(path_cost.exclusive_ns, 0) // greatest(every_rank.steps, 1) as per_step_ns,
-    coalesce(path_cost.path_ns, 0) // greatest(every_rank.steps, 1) as path_per_step_ns,
-    coalesce(path_cost.steps_hit, 0) as steps_hit,
-    every_rank.steps
-  from (select rank, any_value(steps) as steps from path_cost group by rank) as every_rank
-  left join path_cost on path_cost.rank = every_rank.rank and path_cost.cause = 'host_other'
-),
+with rank_cost as (select * from class_cost where cause = 'host_other'),
 stretch as (
   select rank, step, ts_ns, dur_ns
   from path_part
@@ -103,8 +92,8 @@ last_optimizer as (
   group by steady_step.rank, steady_step.step
 ),
 tail as (
-  select last_optimizer.rank, last_optimizer.step, count(*) filter (where host_event.class = 'scalar_read') as reads,
-    count(*) filter (where host_event.name = 'aten::detach') as detaches
+  select last_optimizer.rank, last_optimizer.step, count(*) filter (where host_event.class in ('scalar_read', 'scalar_copy')) as reads,
+    count(*) filter (where host_event.class = 'detach') as detaches
   from last_optimizer
   inner join steady_step on steady_step.rank = last_optimizer.rank and steady_step.step = last_optimizer.step
   inner join host_event
@@ -129,15 +118,15 @@ stretch_fact as (
 select
   rank_cost.rank,
   null::bigint as step,
-  case when rank_cost.share >= $min_share then 'hit' else 'clear' end as status,
-  rank_cost.cost_ns::bigint as cost_ns,
+  case when rank_cost.cost_share >= $min_share then 'hit' else 'clear' end as status,
+  rank_cost.cost_ns,
   case
-    when rank_cost.share >= $min_share then 'the loop''s thread is busy or blocked and no event says with what'
+    when rank_cost.cost_share >= $min_share then 'the loop''s thread is busy or blocked and no event says with what'
     else 'no long stretch without an event is exposed'
   end as reason,
-  rank_cost.share,
-  rank_cost.per_step_ns::bigint as per_step_ns,
-  rank_cost.path_per_step_ns::bigint as path_per_step_ns,
+  rank_cost.cost_share as share,
+  rank_cost.per_step_ns,
+  rank_cost.path_per_step_ns,
   rank_cost.steps_hit,
   stretch_fact.longest_ns::bigint as longest_ns,
   coalesce(stretch_fact.after_optimizer_share, 0) as after_optimizer_share,

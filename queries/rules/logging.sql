@@ -74,22 +74,11 @@
 -- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
 -- rollback = "undo the one change"
 -- ///
-with rank_cost as (
-  select
-    every_rank.rank,
-    coalesce(path_cost.exclusive_ns, 0) as cost_ns,
-    coalesce(path_cost.exclusive_share, 0) as share,
-    coalesce(path_cost.exclusive_ns, 0) // greatest(every_rank.steps, 1) as per_step_ns,
-    coalesce(path_cost.path_ns, 0) // greatest(every_rank.steps, 1) as path_per_step_ns,
-    coalesce(path_cost.steps_hit, 0) as steps_hit,
-    every_rank.steps
-  from (select rank, any_value(steps) as steps from path_cost group by rank) as every_rank
-  left join path_cost on path_cost.rank = every_rank.rank and path_cost.cause = 'logging'
-),
+with rank_cost as (select * from class_cost where cause = 'logging'),
 reads as (
   select rank, count(*) as reads
   from host_event
-  where class = 'scalar_read' and name = 'aten::_local_scalar_dense'
+  where class = 'scalar_copy'
   group by rank
 ),
 scope as (
@@ -101,21 +90,21 @@ all_steps as (select rank, count(*) as steps from step group by rank)
 select
   rank_cost.rank,
   null::bigint as step,
-  case when rank_cost.share >= $min_share then 'hit' else 'clear' end as status,
-  rank_cost.cost_ns::bigint as cost_ns,
+  case when rank_cost.cost_share >= $min_share then 'hit' else 'clear' end as status,
+  rank_cost.cost_ns,
   case
-    when rank_cost.share >= $min_share then 'logging or scalar reads block the loop'
+    when rank_cost.cost_share >= $min_share then 'logging or scalar reads block the loop'
     when reads.reads > 0 then 'the scalar reads wait for device work that would be waited for anyway, or cost little'
     else 'no logging that names or stacks would show'
   end as reason,
-  rank_cost.share,
-  rank_cost.per_step_ns::bigint as per_step_ns,
-  rank_cost.path_per_step_ns::bigint as path_per_step_ns,
+  rank_cost.cost_share as share,
+  rank_cost.per_step_ns,
+  rank_cost.path_per_step_ns,
   rank_cost.steps_hit,
   reads.reads / nullif(all_steps.steps, 0)::double as reads_per_step,
   scope.top_scope,
-  greatest(10, ceil(rank_cost.share * 50))::bigint as log_every,
-  case when rank_cost.share < $min_share and reads.reads > 0 then 'fewer scalar reads: they cost no exposed time' end as not_advised
+  greatest(10, ceil(rank_cost.cost_share * 50))::bigint as log_every,
+  case when rank_cost.cost_share < $min_share and reads.reads > 0 then 'fewer scalar reads: they cost no exposed time' end as not_advised
 from rank_cost
 left join reads on reads.rank = rank_cost.rank
 left join scope on scope.rank = rank_cost.rank

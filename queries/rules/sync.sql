@@ -56,18 +56,7 @@
 -- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
 -- rollback = "undo the one change"
 -- ///
-with rank_cost as (
-  select
-    every_rank.rank,
-    coalesce(path_cost.exclusive_ns, 0) as cost_ns,
-    coalesce(path_cost.exclusive_share, 0) as share,
-    coalesce(path_cost.exclusive_ns, 0) // greatest(every_rank.steps, 1) as per_step_ns,
-    coalesce(path_cost.path_ns, 0) // greatest(every_rank.steps, 1) as path_per_step_ns,
-    coalesce(path_cost.steps_hit, 0) as steps_hit,
-    every_rank.steps
-  from (select rank, any_value(steps) as steps from path_cost group by rank) as every_rank
-  left join path_cost on path_cost.rank = every_rank.rank and path_cost.cause = 'sync'
-),
+with rank_cost as (select * from class_cost where cause = 'sync'),
 judged as (
   select rank, count(*) as steps, min(ts_ns) as from_ns, max(ts_ns + dur_ns) as until_ns from step where complete group by rank
 ),
@@ -90,19 +79,19 @@ calls as (
 select
   rank_cost.rank,
   null::bigint as step,
-  case when rank_cost.share >= $min_share then 'hit' else 'clear' end as status,
-  rank_cost.cost_ns::bigint as cost_ns,
+  case when rank_cost.cost_share >= $min_share then 'hit' else 'clear' end as status,
+  rank_cost.cost_ns,
   case
-    when rank_cost.share >= $min_share then 'synchronising calls cost time of their own'
+    when rank_cost.cost_share >= $min_share then 'synchronising calls cost time of their own'
     when calls.calls > 0 then 'the synchronising calls only wait for device work'
     else 'no synchronising call in the steps'
   end as reason,
-  rank_cost.share,
-  rank_cost.per_step_ns::bigint as per_step_ns,
-  rank_cost.path_per_step_ns::bigint as path_per_step_ns,
+  rank_cost.cost_share as share,
+  rank_cost.per_step_ns,
+  rank_cost.path_per_step_ns,
   rank_cost.steps_hit,
   calls.calls / calls.steps::double as calls_per_step,
   (calls.host_wait_ns // coalesce(calls.steps, 1))::bigint as host_wait_ns,
-  case when rank_cost.share < $min_share and calls.calls > 0 then 'removing synchronisation: the calls only wait for device work' end as not_advised
+  case when rank_cost.cost_share < $min_share and calls.calls > 0 then 'removing synchronisation: the calls only wait for device work' end as not_advised
 from rank_cost
 left join calls on calls.rank = rank_cost.rank

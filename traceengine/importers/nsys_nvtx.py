@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from traceengine.importers import nsys_format as raw
 from traceengine.importers.nsys_host import ANNOTATION, MARKER, OP, OS, Export, host_rows, span
 from traceengine.importers.nsys_names import json_args, null_if, process_of, tid_of
+from traceengine.names import LOADING
 
 _CATEGORY, _THREAD_NAME, _DOMAIN, _DOMAIN_END = 33, 39, 75, 76
 _RANGES = (59, 60, 70, 71)
@@ -29,9 +30,17 @@ _SYNTHETIC = {"GIL Trace": None, "Python Backtrace": MARKER, "NCCL": OP}
 """Domains that tools write: their ranges are no user's. The GIL domain holds waits (OS) and holdings (marks)."""
 
 _RANK_DOMAIN = re.compile(r"rank[ _-]?(\d{1,6})", re.IGNORECASE)
-_RANGE_CLASSES = frozenset(
-    {"step", "optimizer_step", "optimizer_zero", "comm_range", "data_wait", "forward", "backward", "checkpoint", "logging", "h2d_range"}
-)
+_RANGE_CLASSES = LOADING | {
+    "step",
+    "optimizer_step",
+    "optimizer_zero",
+    "comm_range",
+    "forward",
+    "backward",
+    "checkpoint",
+    "logging",
+    "h2d_range",
+}
 """Meanings of ranges that people put around a part of their loop; other names under emit_nvtx are operators."""
 _LIBRARY_CLASSES = frozenset({"library_call", "comm_op"})
 _PAYLOADS = ("uint64Value", "int64Value", "uint32Value", "int32Value", "doubleValue", "floatValue")

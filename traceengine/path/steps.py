@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from traceengine.names import LOADING
 from traceengine.path.timeline import BoolArray, IntArray, Timeline
 
 CUT_STEP_SHARE = 0.5
@@ -92,7 +93,7 @@ def _numbers(names: tuple[str, ...]) -> IntArray:
 def _loop_thread(timeline: Timeline) -> int:
     """The training loop's thread: the one with step markers, else optimizer or loader ranges, else most events."""
     host = timeline.host
-    for meanings in ({"step"}, {"optimizer_step"}, {"data_wait"}):
+    for meanings in ({"step"}, {"optimizer_step"}, LOADING):
         rows = np.flatnonzero(host.meaning.isin(meanings))
         if len(rows):
             return int(np.bincount(host.thread[rows]).argmax())
@@ -120,7 +121,7 @@ def _inferred_markers(timeline: Timeline, thread: int) -> _Markers | None:
     cuts = host.end[rows]
     what = "between ends of optimizer steps"
     if len(rows) < 3:
-        rows = np.flatnonzero(host.meaning.isin({"data_wait"}) & (host.thread == thread) & (host.kind.isin({"op", "annotation"})))
+        rows = np.flatnonzero(host.meaning.isin(LOADING) & (host.thread == thread) & (host.kind.isin({"op", "annotation"})))
         cuts = host.start[rows]
         what = "between starts of loader calls"
     if len(rows) < 3:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from traceengine.importers.kineto.routes import DEVICE, HOST, route
-from traceengine.names import Names
+from traceengine.names import LOADING, Names
 
-_RANGE_CLASSES = frozenset({"step", "optimizer_step", "optimizer_zero", "comm_range", "data_wait"})
+_RANGE_CLASSES = LOADING | {"step", "optimizer_step", "optimizer_zero", "comm_range"}
 """Older exporters write these ranges as operators: the name decides."""
 
 _DIRECTION = re.compile(r"\b(?:memcpy\s*)?([hdpams])(?:to|2)([hdpams])\b|copy(host|device|peer)to(host|device|peer)", re.IGNORECASE)
