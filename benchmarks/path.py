@@ -28,7 +28,8 @@ from traceengine.path.parameters import PathParameters
 from traceengine.path.replay import replay
 from traceengine.path.steps import find_steps
 from traceengine.path.timeline import load_timeline
-from traceengine.path.walk import build_context, walk
+from traceengine.path.context import build_context
+from traceengine.path.walk import walk
 from traceengine.run import Run
 run = Run.open(Path(sys.argv[1]))
 marks = [("start", time.process_time())]

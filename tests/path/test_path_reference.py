@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from tests.path.reference import Piece, ReferenceWalk, boundaries, joined, owner_at
 from tests.path.tiny import SMALL, Event, Op, Tiny, ints, nest, spans, tinies
 from traceengine.names import load_names
+from traceengine.path.context import build_context
 from traceengine.path.exclusive import PRECEDENCE, device_clock, hidden_time, step_cause_table
 from traceengine.path.result import check_partition
 from traceengine.path.steps import Window, find_steps
 from traceengine.path.threads import ThreadIntervals, flatten
 from traceengine.path.timeline import _laminar_ends
-from traceengine.path.walk import build_context, walk
+from traceengine.path.walk import walk
 
 many = settings(max_examples=300, deadline=None)
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from traceengine.names import Names
+from traceengine.path.context import build_context
 from traceengine.path.exclusive import device_clock
 from traceengine.path.parameters import PathParameters
 from traceengine.path.replay import Replays, replay
 from traceengine.path.result import path_tables, step_table, what_if_table
 from traceengine.path.steps import Steps, find_steps
 from traceengine.path.timeline import Timeline, load_timeline
-from traceengine.path.walk import build_context, walk
+from traceengine.path.walk import walk
 from traceengine.run import Run
 
 

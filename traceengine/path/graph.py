@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from traceengine.path.context import Context
 from traceengine.path.hosttime import HostTime, Points, build_host_time
 from traceengine.path.steps import Steps
 from traceengine.path.timeline import BoolArray, IntArray
-from traceengine.path.walk import Context
 
 NEVER = -(1 << 60)
 ROOT = 0

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from traceengine.path.context import COPY_CAUSES, Context, background_communication, hand_over_threads
 from traceengine.path.steps import Steps
 from traceengine.path.timeline import BoolArray, IntArray
-from traceengine.path.walk import COPY_CAUSES, Context, background_communication, hand_over_threads
 
 WAIT, PLAIN, HAND_OVER = 0, 1, 2
 """Order of points at one moment: what a wait releases, then what others may wait for, then what waits for those."""

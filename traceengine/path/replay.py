@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from traceengine.path.context import Context
 from traceengine.path.graph import Graph, build_graph
 from traceengine.path.steps import Steps
 from traceengine.path.timeline import IntArray
-from traceengine.path.walk import Context
 
 MAX_DRIFT_SHARE = 0.01
 """A replay with nothing removed that misses the recorded end by more than this share of the window proves nothing."""
