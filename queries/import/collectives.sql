@@ -37,4 +37,4 @@ copy (
   left join dtype_size on lower(lifted.dtype) = dtype_size.dtype
   left join operation on call.external_id = operation.external_id
   order by call.event_id
-) to $file (format parquet, compression zstd)
+) to $file (format parquet, parquet_version v2, compression zstd)

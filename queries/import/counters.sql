@@ -16,4 +16,4 @@ copy (
     where ph = 'C' and ts_ns is not null
   ) event
   join thread_map on event.pid is not distinct from thread_map.pid and event.tid is not distinct from thread_map.tid
-) to $file (format parquet, compression zstd)
+) to $file (format parquet, parquet_version v2, compression zstd)

@@ -18,4 +18,4 @@ copy (
     and event.pid is not distinct from route.pid
     and coalesce(event.name = '[memory]', false) = route.is_memory
   where route.code = 4
-) to $file (format parquet, compression zstd)
+) to $file (format parquet, parquet_version v2, compression zstd)

@@ -62,4 +62,4 @@ copy (
     case when lifted."graph node id" > 0 then lifted."graph node id" end as graph_node_id,
     args::varchar as args
   from operation
-) to $file (format parquet, compression zstd)
+) to $file (format parquet, parquet_version v2, compression zstd)

@@ -11,4 +11,4 @@ copy (
   from read_parquet($parts) event
   join thread_map on event.pid is not distinct from thread_map.pid and event.tid is not distinct from thread_map.tid
   where event.ph in ('s', 't', 'f') and event.ts_ns is not null and try_cast(event.id as bigint) is not null
-) to $file (format parquet, compression zstd)
+) to $file (format parquet, parquet_version v2, compression zstd)

@@ -41,4 +41,4 @@ copy (
     and event.cat is not distinct from name_class.cat
     and event.name = name_class.name
   where route.code = 1
-) to $file (format parquet, compression zstd)
+) to $file (format parquet, parquet_version v2, compression zstd)

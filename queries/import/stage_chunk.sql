@@ -47,7 +47,7 @@ copy (
         ph: 'varchar', cat: 'varchar', name: 'varchar', pid: 'varchar', tid: 'varchar',
         ts: 'decimal(22,3)', dur: 'decimal(22,3)', id: 'varchar', args: 'json'
       },
-      maximum_object_size = 8388608
+      maximum_object_size = $object_bytes
     )
   )
-) to $part (format parquet, compression lz4)
+) to $part (format parquet, parquet_version v2, compression lz4, write_bloom_filter false)

@@ -45,4 +45,4 @@ copy (
   ) event
   left join (select distinct thread_number, pid_number, tid_number from thread_map) thread
     on event.launch_thread = thread.thread_number and event.launch_id >= 0
-) to $file (format parquet, compression zstd)
+) to $file (format parquet, parquet_version v2, compression zstd)

@@ -37,6 +37,11 @@ def one(event: str) -> bytes:
     )
 
 
+def b_event(rest: str) -> str:
+    """Text of a good event called b, up to its end, which `rest` is."""
+    return '{"ph":"X","cat":"cpu_op","name":"b","pid":1,"tid":1,' + rest
+
+
 @pytest.mark.parametrize(
     ("event", "code", "names"),
     [
@@ -55,13 +60,13 @@ def one(event: str) -> bytes:
         ('{"ph":"X","cat":"cpu_op","name":"b","pid":1,"tid":1,"ts":3,"dur":99999999999999999999999}', "impossible_time", "abz"),
         ('{"ph":"X","cat":"cpu_op","name":"b","pid":123456789012345678901234,"tid":1,"ts":3,"dur":1}', None, "abz"),
         ("3, null, [1], \"x\"", "not_an_event", "az"),
-        ('{"ph":"X","cat":"cpu_op","name":"b","pid":1,"tid":1,"ts":3,"dur":1}\n{"ph":"X","cat":"cpu_op","name":"c","pid":1,"tid":1,"ts":5,"dur":1}', "missing_comma", "abcz"),
+        (b_event('"ts":3,"dur":1}\n') + b_event('"ts":5,"dur":1}').replace('"b"', '"c"'), "missing_comma", "abcz"),
         ('{"ph":"X","cat":"cpu_op","name":"b\xff","pid":1,"tid":1,"ts":3,"dur":1}', "invalid_utf8", "a" "z"),
         ('{"ph":"X","cat":"cpu_op","name":"b","pid":1,"tid":1,"ts":3,"dur":1,"args":{"t":"\\ud800"}}', None, "abz"),
         ('{"ph":{"x":1},"cat":"cpu_op","name":"b","pid":1,"tid":1,"ts":3,"dur":1}', None, "az"),
         ('{"ph":"X","cat":"cpu_op","name":"b","pid":1,"tid":1,"ts":3,"dur":1,"args":"text"}', None, "abz"),
         ('{"ph":"X","cat":"cpu_op","name":"b","pid":1,"tid":1,"ts":3,"dur":1,"args":[1]}', None, "abz"),
-        ('{"ph":"X","cat":"cpu_op","name":"b","pid":1,"tid":1,"ts":3,"dur":1,"args":{"correlation":"12","External id":"x","Ev Idx":1e40}}', None, "abz"),
+        (b_event('"ts":3,"dur":1,"args":{"correlation":"12","External id":"x","Ev Idx":1e40}}'), None, "abz"),
         ("{}", "unknown_phase", "az"),
     ],
 )  # fmt: skip
@@ -263,3 +268,10 @@ def test_origin_is_the_first_activity(import_bytes: ImportBytes) -> None:
     assert source["first_ts_ns"] == 0
     assert source["origin_unix_ns"] == 5_000_000_000 + 100_500
     assert [row["ts_ns"] for row in rows(run, "host_event")] in ([-99_500, 0], [0, -99_500])
+
+
+def test_long_events(import_bytes: ImportBytes) -> None:
+    events = [span("a", 0, 1), span("long", 3, 1, args={"x": "y" * (20 << 20)}), span("z", 9, 1)]
+    run = import_bytes(document(events))
+    assert [row["name"] for row in rows(run, "host_event")] == ["a", "long", "z"]
+    assert max(len(row["args"] or "") for row in rows(run, "host_event")) > 20 << 20

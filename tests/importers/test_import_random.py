@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.importers import reference
 from tests.importers.import_helpers import rows
 from traceengine.importers import ImportRequest, import_traces
-from traceengine.importers.kineto import chunks, extsort, identity, tables
+from traceengine.importers.kineto import chunks, extsort, identity
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="@"), max_size=12)
 values = st.recursive(
@@ -96,7 +96,7 @@ def test_random_traces_equal_the_reference(events: list[dict[str, Any]], indent:
         mock.patch.object(extsort, "_SAMPLE", 2),
         mock.patch.object(extsort, "_READ_ROWS", 3),
         mock.patch.object(identity, "_CALLS_PER_BUCKET", 3),
-        mock.patch.object(tables, "PARTS_PER_GROUP", 4),
+        mock.patch.object(identity, "PARTS_PER_GROUP", 3),
     ):
         path = Path(folder) / "trace.json"
         path.write_text(as_text(events, indent, plain_text), encoding="utf-8")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from traceengine.importers.inputs import Format, Member, members
 from traceengine.importers.issues import Issue
 from traceengine.importers.kineto.importer import Placement, SourceFile, StagedTrace, finish_trace, stage_trace
-from traceengine.importers.nsys import NsysFile, NsysOptions, RankPlace, StagedReport, finish_nsys, stage_nsys
 from traceengine.importers.progress import ProgressSink
 from traceengine.run import RunWriter
+
+if TYPE_CHECKING:
+    from traceengine.importers.nsys import StagedReport
 
 
 class AttachedWriter(RunWriter):
@@ -76,6 +78,9 @@ class FileImport:
         return claims
 
     def _stage_nsys(self) -> list[RankClaim]:
+        # Loaded only when it is needed: a PyTorch trace needs none of it, and starting up is a tenth of a small import.
+        from traceengine.importers.nsys import NsysFile, NsysOptions, stage_nsys
+
         task = self._task
         report = stage_nsys(task.path, NsysFile(task.name, task.size, task.sha256), task.folder, NsysOptions(threads=task.threads))
         self._report = report
@@ -105,9 +110,9 @@ class FileImport:
     def finish(self, writer: RunWriter, placements: list[Placement], issues: list[list[Issue]]) -> None:
         """Write the tables; `placements` and `issues` follow the claims that `stage` gave."""
         if self._report is not None:
-            places = tuple(
-                RankPlace(place.rank, place.rank_origin, tuple(noted)) for place, noted in zip(placements, issues, strict=True)
-            )
+            from traceengine.importers.nsys import NsysOptions, RankPlace, finish_nsys
+
+            places = tuple(RankPlace(place.rank, place.rank_origin, tuple(noted)) for place, noted in zip(placements, issues, strict=True))
             first = placements[0]
             finish_nsys(self._report, writer, places, first.source_id, first.origin_unix_ns, NsysOptions(threads=self._task.threads))
             return

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from traceengine.errors import CorruptTraceError, UnknownFormatError
 
-CHUNK_BYTES = 4 << 20
-"""Text per piece: small enough that pieces in flight and all that is made of them stay under 100 MB, large enough that
+CHUNK_BYTES = 8 << 20
+"""Text per piece: small enough that pieces in flight and all that is made of them stay under 150 MB, large enough that
 the fixed cost of a piece (about 3 ms) does not show."""
 
 LONGEST_BYTES = 256 << 20

@@ -17,6 +17,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from traceengine.importers.kineto.extsort import KEY, Exchange, Records, RecordSorter
@@ -26,6 +27,9 @@ from traceengine.importers.sql import statement
 
 ROW_BITS = 24
 """A row's number is its part's number shifted by this, plus its place in the part."""
+
+PARTS_PER_GROUP = 2
+"""Parts whose rows are written together: about 75,000 rows, which become one row group of each table."""
 
 OVERRUN_ROUNDING_NS = 1_000
 """A device record is impossible when it outlives the whole next one on its stream by this much; below it is rounding."""
@@ -56,11 +60,20 @@ class LinkFacts:
     smallest_delay_ns: int = 0
 
 
+def groups_of(parts: list[str]) -> list[list[str]]:
+    """Parts by group. The n-th part holds the rows of number n, so a row's group follows from its number."""
+    return [parts[start : start + PARTS_PER_GROUP] for start in range(0, len(parts), PARTS_PER_GROUP)]
+
+
+def _group(rows: Records) -> Records:
+    """Group of each row number."""
+    return (rows >> ROW_BITS) // PARTS_PER_GROUP
+
+
 class Identities:
     """Gives every event its identity; afterwards `results` of a group of parts can be read in any order."""
 
-    def __init__(self, scratch: Path, parts_per_group: int, lanes: LaneMap, calls: int) -> None:
-        self._group_bits = parts_per_group
+    def __init__(self, scratch: Path, lanes: LaneMap, calls: int) -> None:
         self._lanes = lanes
         self._buckets = 1 + calls // _CALLS_PER_BUCKET
         self._host = RecordSorter(scratch / "host")
@@ -77,18 +90,13 @@ class Identities:
         """Take the keys of some parts."""
         relation = connection.sql(statement("event_keys"), params={"parts": parts})
         for batch in relation.to_arrow_reader(1 << 17):
-            code, thread = _numpy(batch, "code"), _numpy(batch, "thread")
-            records = np.empty(batch.num_rows, KEY)
-            for name in ("ts", "dur", "tie", "name_hash", "row", "correlation", "kind_order"):
-                records[name] = _numpy(batch, name)
-            is_host = code == _CODE_HOST
-            records["lane"] = np.where(is_host, thread, _numpy(batch, "lane"))
-            order = records["kind_order"]
+            columns = {name: _numpy(batch, name) for name in batch.schema.names}
+            is_host = columns["code"] == _CODE_HOST
+            order = columns["kind_order"]
             is_call = is_host & ((order == KIND_ORDER["runtime"]) | (order == KIND_ORDER["driver"]))
-            flags = _numpy(batch, "is_launch") * _IS_LAUNCH + _numpy(batch, "in_graph") * _IN_GRAPH + is_call * _IS_CALL
-            records["flags"] = flags
-            self._host.add(records[is_host])
-            self._device.add(records[~is_host])
+            columns["flags"] = columns["is_launch"] * _IS_LAUNCH + columns["in_graph"] * _IN_GRAPH + is_call * _IS_CALL
+            self._host.add(_records({**columns, "lane": columns["thread"]}, np.flatnonzero(is_host)))
+            self._device.add(_records(columns, np.flatnonzero(~is_host)))
 
     def resolve(self) -> None:
         """Sort, nest, number and link everything that was added."""
@@ -96,9 +104,6 @@ class Identities:
         self._resolve_device(next_id)
         for bucket in range(self._buckets):
             self._link(self._calls.read(bucket), self._operations.read(bucket))
-
-    def _group(self, rows: Records) -> Records:
-        return (rows >> ROW_BITS) // self._group_bits
 
     def _resolve_host(self) -> int:
         next_id = 0
@@ -113,7 +118,7 @@ class Identities:
             results["cut_ns"] = -1
             for position, duration in nested.cut_durations.items():
                 results["cut_ns"][position] = duration
-            self.host.add(self._group(keys["row"]), results)
+            self.host.add(_group(keys["row"]), results)
             self._add_calls(keys, results["event_id"])
             next_id += len(keys)
         return next_id
@@ -134,7 +139,7 @@ class Identities:
             results["row"] = keys["row"]
             results["event_id"] = np.arange(next_id, next_id + len(keys))
             results["busy_ns"] = _busy(keys, following)
-            self.device.add(self._group(keys["row"]), results)
+            self.device.add(_group(keys["row"]), results)
             self._add_operations(keys)
             next_id += len(keys)
 
@@ -173,7 +178,15 @@ class Identities:
         self.facts.smallest_delay_ns = min(self.facts.smallest_delay_ns, int(delay.min(initial=0)))
         results = np.empty(len(operations), LINK_RESULT)
         results["row"], results["launch_id"], results["launch_thread"] = operations["row"], launches["event_id"], launches["thread"]
-        self.links.add(self._group(operations["row"]), results)
+        self.links.add(_group(operations["row"]), results)
+
+
+def _records(columns: dict[str, Any], chosen: npt.NDArray[np.int64]) -> Records:
+    """The chosen rows of some columns as keys."""
+    records = np.empty(len(chosen), KEY)
+    for name in KEY.names or ():
+        records[name] = columns[name][chosen]
+    return records
 
 
 def _numpy(batch: pa.RecordBatch, name: str) -> Any:

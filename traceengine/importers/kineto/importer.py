@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from traceengine.errors import EmptyTraceError
 from traceengine.importers.issues import Issue, issue_rows
 from traceengine.importers.kineto.chunks import Read
-from traceengine.importers.kineto.identity import Identities
+from traceengine.importers.kineto.identity import Identities, groups_of
 from traceengine.importers.kineto.meaning import name_table
 from traceengine.importers.kineto.metadata import TraceMetadata, read_metadata, vendor_of_tool
 from traceengine.importers.kineto.quality import quality_issues
@@ -25,7 +25,7 @@ from traceengine.importers.kineto.ranges import pair_ranges
 from traceengine.importers.kineto.routes import DEVICE, RANGE_EDGE
 from traceengine.importers.kineto.scan import Scan, group_issues, read_lanes, read_threads, route_table, scan
 from traceengine.importers.kineto.stage import Stager
-from traceengine.importers.kineto.tables import DTYPE_BYTES, PARTS_PER_GROUP, TableJob, copy_rows, groups_of, write_event_tables
+from traceengine.importers.kineto.tables import DTYPE_BYTES, TableJob, copy_rows, write_event_tables
 from traceengine.importers.kineto.threads import write_threads
 from traceengine.importers.sql import statement, work_connection
 from traceengine.names import load_names
@@ -141,7 +141,7 @@ def _write_events(staged: StagedTrace, writer: RunWriter, rank: int, origin: int
     job = TableJob(parts, staged.folder, writer, rank, origin, relations, threads)
     with job.connect() as connection:
         calls = sum(group.events for group in scanned.groups if group.route.kind in ("runtime", "driver"))
-        identities = Identities(staged.folder, PARTS_PER_GROUP, lanes, calls)
+        identities = Identities(staged.folder, lanes, calls)
         for group in groups_of(parts):
             identities.add_keys(connection, group)
         identities.resolve()

@@ -26,6 +26,7 @@ from traceengine.importers.kineto.repair import Repairs, looks_misread
 from traceengine.importers.sql import statement
 
 _PROTOCOL = "traceenginechunk"
+_OBJECT_BYTES = 1 << 20
 
 
 class _Bracketed(io.RawIOBase):
@@ -196,7 +197,9 @@ class Stager:
         part = str(self._folder / f"part-{chunk.number:06d}.parquet")
         url = self._files.put(chunk)
         try:
-            self._local.connection.execute(statement("stage_chunk"), {"chunk": url, "part": part, "number": chunk.number})
+            # DuckDB reads into buffers of twice the longest object that it is told to expect.
+            parameters = {"chunk": url, "part": part, "number": chunk.number, "object_bytes": max(_OBJECT_BYTES, len(chunk.text))}
+            self._local.connection.execute(statement("stage_chunk"), parameters)
         finally:
             self._files.drop(chunk)
         return part

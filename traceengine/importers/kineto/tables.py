@@ -14,13 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from traceengine.importers.kineto.extsort import Records
-from traceengine.importers.kineto.identity import DEVICE_RESULT, LINK_RESULT, Identities
+from traceengine.importers.kineto.identity import DEVICE_RESULT, LINK_RESULT, Identities, groups_of
 from traceengine.importers.kineto.routes import COUNTER, DEVICE, FLOW, HOST, LABEL, MEMORY, WAIT
 from traceengine.importers.sql import statement, work_connection
 from traceengine.run import RunWriter
-
-PARTS_PER_GROUP = 4
-"""Parts written together: their rows (about 75,000) become one row group of each table."""
 
 _IDENTIFIED = {HOST: "host_events", DEVICE: "device_events", WAIT: "stream_waits", LABEL: "device_annotations"}
 _PLAIN = {FLOW: "flows", MEMORY: "memory_events", COUNTER: "counters"}
@@ -59,11 +56,6 @@ class TableJob:
         """What was written of table `name`, in order."""
         folder = self.writer.part_path(name, self.rank, 0).parent
         return [str(path) for path in sorted(folder.glob("part-*.parquet"))]
-
-
-def groups_of(parts: list[str]) -> list[list[str]]:
-    """Parts by group."""
-    return [parts[start : start + PARTS_PER_GROUP] for start in range(0, len(parts), PARTS_PER_GROUP)]
 
 
 def write_event_tables(job: TableJob, identities: Identities, targets: set[str]) -> None:
