@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 DEMO := fixtures/traces/loader.baseline.bare.json.gz
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs docs-check golden clean
+.PHONY: help demo test lint types docs docs-check golden accuracy clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ docs-check: $(READY) ## fail when docs/reference is stale
 
 golden: $(READY) ## record the expected verdicts of fixtures/traces again; review the diff
 	@$(BIN)/python fixtures/golden.py
+
+accuracy: $(READY) ## compare with simulated truth and measured pairs again; writes docs/accuracy.md
+	@$(BIN)/python benchmarks/accuracy.py --out docs/accuracy.md
 
 clean: ## remove what the targets made
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
