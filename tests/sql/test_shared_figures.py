@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from helpers import SHARED
 
+from traceengine.analysis import ensure_analysis
 from traceengine.importers import ImportRequest, import_traces
 from traceengine.sql import open_sandbox, query
 
@@ -33,15 +34,15 @@ def _expected() -> list[tuple[Path, dict[str, Any]]]:
 
 
 @contextmanager
-def opened(paths: tuple[Path, ...], out: Path) -> Iterator[Ask]:
+def opened(paths: tuple[Path, ...], out: Path, *, analysed: bool) -> Iterator[Ask]:
     run = import_traces(ImportRequest(paths, out=out))
-    with open_sandbox(run) as connection:
+    with ensure_analysis(run).connect() if analysed else open_sandbox(run) as connection:
         yield lambda sql: query(connection, sql).to_pylist()
 
 
 @pytest.mark.parametrize(("path", "devices"), _expected(), ids=lambda value: value.name if isinstance(value, Path) else "")
 def test_device_time_equals_the_independent_unions(path: Path, devices: dict[str, Any], tmp_path: Path) -> None:
-    with opened((path,), tmp_path / "run") as ask:
+    with opened((path,), tmp_path / "run", analysed=False) as ask:
         found = {str(row["device"]): row for row in ask("from device_time")}
     assert set(found) == set(devices)
     for device, expected in devices.items():
@@ -57,6 +58,8 @@ def _case(name: str) -> tuple[tuple[Path, ...], dict[str, Any]]:
 
 # The columns of each row are named after the checks of the case; times are in us there.
 CASE_QUERIES = {
+    "A02": """select (select count(*) from host_event where name = 'cudaLaunchKernel') as n_launches,
+              sum(launches_without_device_event) as n_launches_without_kernel, sum(device_events) as n_kernels from coverage""",
     "A18": """select count(*) as n_linked, count(clock_fault_ns) as n_negative_launch_delay, -max(clock_fault_ns) // 1000 as min_raw_delay,
               max(delay_ns) // 1000 as delay_second_pair from launch""",
     "A21": """select (select sum(overruns) from kernel_summary) as n_overrun, (select sum(dur_ns) // 1000 from device_event) as raw_sum,
@@ -66,6 +69,9 @@ CASE_QUERIES = {
     "A32": """select count(*) as n_linked_kernels, count(distinct launch_id) as n_launch_calls,
               sum(distinct launch_dur_ns) // 1000 as launch_cpu_time, (select busy_ns // 1000 from device_time) as gpu_busy,
               (select span_ns // 1000 from device_time) as graph_span from launch""",
+    "A52": """select sum(launches_without_device_event) filter (where step = 0) as launches_without_kernel_step0,
+              sum(launches_without_device_event) filter (where step = 1) as launches_without_kernel_step1,
+              (select wall_busy_ns // 1000 from step_device_time where step = 1) as gpu_busy_step1 from coverage""",
     "B02": """select (comm_ns - exposed_comm_ns) // 1000 as overlap, exposed_comm_ns // 1000 as exposed_comm, busy_ns // 1000 as gpu_busy
               from device_time""",
     "B04": """select (select sum(total_ns) // 1000 from kernel_summary) as kernel_sum, busy_ns // 1000 as gpu_busy from device_time""",
@@ -73,6 +79,8 @@ CASE_QUERIES = {
     "B07": """select compute_ns // 1000 as kernel_busy, exposed_memcpy_ns // 1000 as copy_only from device_time""",
     "B08": """select (select sum(total_ns) // 1000 from kernel_summary where class = 'comm') as comm_sum, comm_ns // 1000 as comm,
               exposed_comm_ns // 1000 as exposed_comm from device_time""",
+    "B21": """select count(*) filter (where launches > 0 and device_events = 0) as steps_without_linked_kernel,
+              sum(launches_without_device_event) as launches_without_kernel from coverage""",
     "B28": """select count(*) filter (where dur_ns > 1000000) as gaps_over_1ms, count(*) as gaps_all,
               sum(dur_ns) filter (where dur_ns > 1000000) // 1000 as time_in_gaps_over_1ms, sum(dur_ns) // 1000 as time_in_gaps_all
               from gap""",
@@ -89,6 +97,6 @@ CASE_QUERIES = {
 @pytest.mark.parametrize("name", CASE_QUERIES)
 def test_cases_give_their_figures(name: str, tmp_path: Path) -> None:
     paths, expected = _case(name)
-    with opened(paths, tmp_path / "run") as ask:
+    with opened(paths, tmp_path / "run", analysed="step" in CASE_QUERIES[name]) as ask:
         (row,) = ask(CASE_QUERIES[name])
     assert {key: int(value) for key, value in row.items()} == {key: expected[key] for key in row}
