@@ -30,7 +30,7 @@
 --
 -- [evidence.compilations]
 -- type = "bigint"
--- doc = "Outermost compile events in the steady steps."
+-- doc = "Outermost compile events in the steady steps; forward and backward of a compiled module are two."
 --
 -- [evidence.compile_ns]
 -- type = "bigint"
@@ -76,14 +76,14 @@
 -- rollback = "undo the one change"
 -- ///
 with rank_cost as (select * from class_cost where cause = 'compile'),
+-- Operators and ranges stand between the phases of one compilation, so that the parent alone does not tell what is outermost.
 outermost as (
-  select child.rank, child.name, child.ts_ns, child.dur_ns
-  from host_event as child
-  left join host_event as parent on parent.rank = child.rank and parent.event_id = child.parent_id
-  where
-    child.class in ('compile_phase', 'module_load', 'graph_capture')
-    and child.dur_ns > 0
-    and (parent.class is null or parent.class not in ('compile_phase', 'module_load', 'graph_capture'))
+  select rank, name, ts_ns, dur_ns
+  from host_event
+  where class in ('compile_phase', 'module_load', 'graph_capture') and dur_ns > 0
+  qualify coalesce(max(ts_ns + dur_ns) over (
+    partition by rank, pid, tid order by ts_ns, dur_ns desc, event_id rows between unbounded preceding and 1 preceding
+  ) <= ts_ns, true)
 ),
 event as (
   select outermost.rank, count(*) as compilations, avg(outermost.dur_ns)::bigint as compile_ns, arg_max(outermost.name, outermost.dur_ns) as what

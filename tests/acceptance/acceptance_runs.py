@@ -127,28 +127,24 @@ class Answers:
 
 def partition_faults(answered: Answered) -> list[str]:
     """Why the path is no exact partition of the window, in words; empty when it is one. Plain integers, segment by segment."""
-    document = answered.document
-    window, faults = document["window"], []
-    segments = answered.ask(
-        "select seq, step, ts_ns, dur_ns, hidden_ns from critical_path where rank = (select min(rank) from critical_path) order by ts_ns"
-    )
+    document, run = answered.document, Run.open(answered.folder)
+    window, faults, spent = document["window"], [], 0
     at = window["ts_ns"]
-    for segment in segments:
+    for segment in sorted(run.read("critical_path", document["rank"]).to_pylist(), key=lambda segment: segment["ts_ns"]):
         if segment["ts_ns"] != at:
             faults.append(f"segment {segment['seq']} starts at {segment['ts_ns']}, not at {at}")
         if segment["dur_ns"] <= 0 or not 0 <= segment["hidden_ns"] <= segment["dur_ns"]:
             faults.append(f"segment {segment['seq']} has {segment}")
         at = segment["ts_ns"] + segment["dur_ns"]
-    if sum(segment["dur_ns"] for segment in segments) != window["dur_ns"]:
-        faults.append(f"the segments sum to {sum(segment['dur_ns'] for segment in segments)}, the window is {window['dur_ns']}")
-    if at != window["ts_ns"] + window["dur_ns"]:
-        faults.append(f"the last segment ends at {at}")
-    for step in answered.ask(
-        """select step.step, step.dur_ns, sum(step_cause.path_ns)::bigint as path_ns, sum(step_cause.exclusive_ns)::bigint as exclusive_ns
-           from step join step_cause using (rank, step) where step.complete group by all"""
-    ):
-        if not step["dur_ns"] == step["path_ns"] == step["exclusive_ns"]:
-            faults.append(f"the causes do not sum to the step: {step}")
+        spent += segment["dur_ns"]
+    if spent != window["dur_ns"] or at != window["ts_ns"] + window["dur_ns"]:
+        faults.append(f"the segments sum to {spent} and end at {at}, the window is {window}")
+    causes = run.read("step_cause", document["rank"]).to_pylist()
+    for step in run.read("step", document["rank"]).to_pylist():
+        for name in ("path_ns", "exclusive_ns"):
+            total = sum(cause[name] for cause in causes if cause["step"] == step["step"])
+            if step["complete"] and total != step["dur_ns"]:
+                faults.append(f"{name} of step {step['step']} sums to {total}, the step took {step['dur_ns']}")
     return faults
 
 

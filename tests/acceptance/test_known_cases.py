@@ -133,7 +133,7 @@ FIGURES: dict[str, Figures] = {
            (select sum(wall_busy_ns) / sum(step_dur_ns) from step_device_time) as gpu_util"""
     ),
     "B12": Figures(
-        f"""select (select sum(dur_ns) / 1e3 from host_event where class = 'data_wait') as data_wait, {DEVICE_IDLE},
+        f"""select (select sum(dur_ns) / 1e3 from host_event where class like 'data_wait%') as data_wait, {DEVICE_IDLE},
             (select sum(exclusive_ns) / 1e3 from step_cause where cause = 'data_wait') as exposed_data_wait"""
     ),
     "B16": Figures(
@@ -159,7 +159,7 @@ FIGURES: dict[str, Figures] = {
            (select sum(dur_ns) / 1e3 from critical_path where step = 1 and cause = 'sync') as sync_in_step1"""
     ),
     "B31": Figures(
-        f"""select (select path_ns / 1e3 from step_cause where cause = 'compile' and step = 2) as compile_time_step2,
+        """select (select path_ns / 1e3 from step_cause where cause = 'compile' and step = 2) as compile_time_step2,
             (select list(launched_busy_ns / 1e3 order by step) from step_device_time) as gpu_busy_per_step,
             (select median(dur_ns) / 1e3 from steady_step) as median_step,
             (select arg_max(cause, exclusive_ns) from step_cause where step = 2) as verdict_step2,
