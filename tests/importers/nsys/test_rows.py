@@ -226,7 +226,7 @@ def test_emit_nvtx_operators_and_their_sequence_numbers(importer: Importer, tmp_
     rows = ask(run, "select name, kind, class, sequence_id, depth from host_event order by ts_ns")
     assert rows == [
         ("ProfilerStep#4, op_id = 1", "annotation", "step", None, 0),
-        ("aten::item, op_id = 2", "op", "scalar_copy", None, 1),
+        ("aten::item, op_id = 2", "op", "scalar_read", None, 1),
         ("aten::_local_scalar_dense, seq = 12, op_id = 3, sizes = [[1, 2]]", "op", "scalar_copy", 12, 2),
     ]
 
