@@ -80,8 +80,12 @@ class RunWriter:
     def __init__(self, target: Path, *, replace: bool = False) -> None:
         self.target = target
         self._replace = replace
-        if target.exists() and not replace and not (target.is_dir() and not any(target.iterdir())):
+        empty = not target.exists() or (target.is_dir() and not any(target.iterdir()))
+        if not empty and not replace:
             raise UsageError("the run's folder exists already", where=str(target), hint="Choose another -o, or pass --force to replace it.")
+        if target.is_symlink() or not (empty or (target / MANIFEST).is_file()):
+            # Replacing removes the folder: only what is known to be a run may go.
+            raise UsageError("it is there and is no run, so it is not replaced", where=str(target), hint="Choose another -o.")
         target.parent.mkdir(parents=True, exist_ok=True)
         self.root = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
         self._open = True

@@ -340,6 +340,13 @@ def _not_advised(findings: Sequence[Finding], target: CauseCost | None, paramete
     return tuple(found)
 
 
+def _is_healthy(owner: str, causes: Sequence[CauseCost], steps: StepStats, confidence: str, parameters: VerdictParameters) -> bool:
+    """True when compute owns, nothing else is worth a name, no slow step was left out, and the capture could have told."""
+    others = any(cause.exclusive_share >= parameters.min_runner_up_share for cause in causes if cause.cause != "compute")
+    left_out = any(not slow.steady for slow in steps.slowest)
+    return owner == "compute" and not others and not left_out and confidence != "low"
+
+
 def judge(connection: duckdb.DuckDBPyConnection, rank: int, rules: RuleSet, parameters: VerdictParameters) -> RankVerdict:
     """The verdict for one rank; `connection` sees the run's tables, findings included."""
     causes = _causes(connection, rank)
@@ -361,13 +368,13 @@ def judge(connection: duckdb.DuckDBPyConnection, rank: int, rules: RuleSet, para
     return RankVerdict(
         rank,
         owner,
-        owner == "compute" and not any(c.exclusive_share >= parameters.min_runner_up_share for c in causes if c.cause != "compute"),
+        _is_healthy(owner, causes, steps, confidence, parameters),
         confidence,
         reasons,
         runner_up.cause if runner_up else None,
-        owned.exclusive_share if owned else None,
-        owned.bound_ns if owned and owner != "compute" else None,
-        owned.bound if owned and owner != "compute" else None,
+        owned.exclusive_share if owned and owner != "unknown" else None,
+        owned.bound_ns if owned and owner not in NOT_REMOVABLE else None,
+        owned.bound if owned and owner not in NOT_REMOVABLE else None,
         window[0],
         window[1],
         steps,

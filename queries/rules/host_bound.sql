@@ -182,7 +182,8 @@ select
   host.ops / nullif(all_steps.steps, 0)::double as ops_per_step,
   host.compiled,
   top.top_detail,
-  least(1, recorded.events * $event_cost_ns / steady_time.dur_ns)::double as profiler_share,
+  -- least() would take 1 for an unknown share.
+  case when steady_time.dur_ns > 0 then least(1, recorded.events * $event_cost_ns / steady_time.dur_ns) end::double as profiler_share,
   case
     when rank_cost.cost_share < $min_share and rank_cost.path_per_step_ns > 2 * rank_cost.per_step_ns then 'CUDA graphs or fewer launches: the host''s time is hidden behind device work'
     when rank_cost.cost_share < $min_share and kernel.short_share >= 0.5 then 'CUDA graphs or fewer launches: kernels are short, but the launches keep ahead'

@@ -78,6 +78,8 @@ def _ends(graph: Graph, values: Sequence[int]) -> tuple[int, list[int]]:
 
 def replay(context: Context, steps: Steps, combinations: Sequence[tuple[str, ...]]) -> Replays:
     """Replay the window once as recorded and once for each combination of causes."""
+    if steps.window.end <= steps.window.start:
+        return Replays(0, (), False)
     graph = build_graph(context, steps)
     everything = np.ones(len(graph.pred), np.bool_)
     base, base_steps = _ends(graph, run_graph(graph, graph.lag, graph.dur, everything))
