@@ -340,11 +340,10 @@ def _not_advised(findings: Sequence[Finding], target: CauseCost | None, paramete
     return tuple(found)
 
 
-def _is_healthy(owner: str, causes: Sequence[CauseCost], steps: StepStats, confidence: str, parameters: VerdictParameters) -> bool:
-    """True when compute owns, nothing else is worth a name, no slow step was left out, and the capture could have told."""
+def _is_healthy(owner: str, causes: Sequence[CauseCost], confidence: str, parameters: VerdictParameters) -> bool:
+    """True when compute owns, nothing else is worth a name, and the capture could have told."""
     others = any(cause.exclusive_share >= parameters.min_runner_up_share for cause in causes if cause.cause != "compute")
-    left_out = any(not slow.steady for slow in steps.slowest)
-    return owner == "compute" and not others and not left_out and confidence != "low"
+    return owner == "compute" and not others and confidence != "low"
 
 
 def judge(connection: duckdb.DuckDBPyConnection, rank: int, rules: RuleSet, parameters: VerdictParameters) -> RankVerdict:
@@ -368,7 +367,7 @@ def judge(connection: duckdb.DuckDBPyConnection, rank: int, rules: RuleSet, para
     return RankVerdict(
         rank,
         owner,
-        _is_healthy(owner, causes, steps, confidence, parameters),
+        _is_healthy(owner, causes, confidence, parameters),
         confidence,
         reasons,
         runner_up.cause if runner_up else None,
