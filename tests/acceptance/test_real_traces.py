@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from acceptance_runs import TRACES, Answered, Trace, exposed, knob, partition_faults, share_faults
 
+from traceengine.run import Run
+
 pytestmark = pytest.mark.skipif(not TRACES.is_dir(), reason="shared traces are not here")
 COMPUTE = frozenset({"compute", "healthy"})
 COPIES = frozenset({"data_wait", "h2d", "d2h"})
@@ -195,7 +197,7 @@ def test_steps_are_those_of_the_profiler(answered: Answered, expected: dict[str,
     if not expected["steps"]:
         assert steps["origin"] != "profiler"
         return
-    rows = answered.ask("select name, host_dur_ns from step order by ts_ns")
+    rows = Run.open(answered.folder).read("step", columns=["name", "host_dur_ns"]).to_pylist()
     recorded = {entry["name"]: entry["dur_ns"] for entry in expected["steps"]}
     assert {row["name"]: row["host_dur_ns"] for row in rows}.items() <= recorded.items()
     assert steps["origin"] == "profiler"
