@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 DEMO := fixtures/traces/loader.baseline.bare.json.gz
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs docs-check golden accuracy clean
+.PHONY: help demo test fuzz lint types docs docs-check golden accuracy clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ demo: $(READY) ## the verdict of a stored trace
 
 test: $(READY) ## all tests
 	@$(BIN)/python -m pytest
+
+fuzz: $(READY) ## the random tests with new examples
+	@HYPOTHESIS_PROFILE=new $(BIN)/python -m pytest $$(grep -rl 'from hypothesis' tests --include='test_*.py')
 
 lint: $(READY) ## ruff
 	@$(BIN)/ruff check .

@@ -60,32 +60,36 @@ flat as (
   from op
   group by rank, name
 ),
+ordered as (
+  -- Device time launched on a thread by the operators in front of each one; an operator comes behind the one it lies in.
+  select *, coalesce(sum(device_ns) over (
+    partition by rank, pid, tid order by ts_ns, depth, event_id rows between unbounded preceding and 1 preceding
+  ), 0)::bigint as before_ns
+  from op
+),
 outermost as (
   -- A call is inside another of its name when an earlier one has not ended.
   select *
-  from op
+  from ordered
   qualify coalesce(max(end_ns) over (
     partition by rank, pid, tid, name order by ts_ns, depth, event_id rows between unbounded preceding and 1 preceding
   ) <= ts_ns, true)
 ),
--- Device time launched on a thread by operators that start before each time: a total is a difference of two of these.
 launched as (
-  select rank, pid, tid, ts_ns, sum(sum(device_ns)) over (partition by rank, pid, tid order by ts_ns)::bigint as so_far_ns
-  from op
-  where device_ns > 0
+  select rank, pid, tid, ts_ns, max(before_ns + device_ns) as so_far_ns
+  from ordered
   group by rank, pid, tid, ts_ns
 ),
-edge as (
-  select rank, name, pid, tid, ts_ns as at_ns, -1 as sign, 0 as dur_ns from outermost
-  union all
-  select rank, name, pid, tid, greatest(end_ns, ts_ns + 1) as at_ns, 1 as sign, dur_ns from outermost
-),
 total as (
-  select edge.rank, edge.name, sum(edge.dur_ns)::bigint as host_ns, sum(edge.sign * coalesce(launched.so_far_ns, 0))::bigint as device_ns
-  from edge
+  -- What was launched before its end and not before itself; nothing lies in a call of no length.
+  select
+    outermost.rank, outermost.name, sum(outermost.dur_ns)::bigint as host_ns,
+    sum(case when outermost.dur_ns = 0 then outermost.device_ns else launched.so_far_ns - outermost.before_ns end)::bigint as device_ns
+  from outermost
   asof left join launched
-    on launched.rank = edge.rank and launched.pid = edge.pid and launched.tid = edge.tid and edge.at_ns > launched.ts_ns
-  group by edge.rank, edge.name
+    on launched.rank = outermost.rank and launched.pid = outermost.pid and launched.tid = outermost.tid
+    and outermost.end_ns > launched.ts_ns
+  group by outermost.rank, outermost.name
 )
 select
   rank, name, flat.count, flat.self_host_ns, total.host_ns as total_host_ns, flat.self_device_ns, total.device_ns as total_device_ns,

@@ -189,7 +189,7 @@ def call_trees(draw: st.DrawFn) -> list[dict[str, Any]]:
         at = start
         while at < end and len(events) < 14 and draw(st.booleans()):
             begin = draw(st.integers(at, end - 1))
-            finish = draw(st.integers(begin + 1, end))
+            finish = draw(st.integers(begin, end))
             event_id = len(events) + 1
             kind = draw(st.sampled_from(["op", "op", "runtime", "annotation", "python"]))
             events.append(

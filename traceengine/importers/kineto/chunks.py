@@ -37,6 +37,10 @@ class Chunk:
     offset: int
     text: bytes
     is_exact: bool = False
+    before: bytes = b""
+    """What was passed over between the piece before and this one."""
+    after: bytes = b""
+    """What was passed over behind it: white space and the comma, when there was one."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,8 @@ class ChunkReader:
         self.truncated_at: int | None = None
         self.missing_commas: list[int] = []
         self._lost = b""
+        self._gap = b""
+        self._passed = b""
 
     def next_chunk(self, *, exact: bool = False) -> Chunk | None:
         """The next piece with something in it; None when the array is over."""
@@ -96,17 +102,23 @@ class ChunkReader:
         while not self._array_ended:
             offset = self._offset
             self._fill(self._size)
+            self._gap = b""
             text = self._exact_text() if exact else self._guessed_text()
             if not text.isspace() and text:
+                before, self._passed = self._passed, b""
                 self._number += 1
-                return Chunk(self._number - 1, offset, text, exact)
+                return Chunk(self._number - 1, offset, text, exact, before, self._gap)
+            self._passed += text + self._gap
         return None
 
     def go_back(self, chunks: Sequence[Chunk]) -> None:
-        """Put back `chunks`, the last ones that were given; their numbers are given again."""
-        joint = b"" if self._array_ended else b","
-        self._buffer = b",".join(chunk.text for chunk in chunks) + joint + self.tail + self._lost + self._buffer
-        self._offset = chunks[0].offset
+        """Put back `chunks`, the last ones that were given, byte for byte; their numbers are given again."""
+        given = [part for chunk in chunks for part in (chunk.before, chunk.text, chunk.after)]
+        self._buffer = b"".join([*given, self._passed, self.tail, self._lost, self._buffer])
+        self._passed = b""
+        self._offset = chunks[0].offset - len(chunks[0].before)
+        # What was seen behind a wrong cut was seen from inside a string or a value.
+        self.missing_commas = [offset for offset in self.missing_commas if offset < self._offset]
         self._number = chunks[0].number
         self._array_ended = False
         self.tail = self._lost = b""
@@ -179,7 +191,7 @@ class ChunkReader:
             cuts = [match.start(1) for match in _CUT.finditer(self._buffer, start)]
             if cuts:
                 text = self._take(cuts[-1])
-                self._take(1)
+                self._gap = self._take(1)
                 return text
             if start == 0:
                 return self._exact_text()
@@ -209,4 +221,4 @@ class ChunkReader:
         assert gap is not None
         if not gap[0].endswith(b",") and self._buffer[gap.end() : gap.end() + 1] == b"{":
             self.missing_commas.append(self._offset)
-        self._take(gap.end())
+        self._gap = self._take(gap.end())
