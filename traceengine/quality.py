@@ -85,7 +85,8 @@ def _steps(facts: Facts) -> list[Note]:
     if facts.steps == 0:
         return [Note("no_steps", "no step marker: step statistics are unavailable and the window is judged as a whole", fix, True, False)]
     if facts.steady_steps < 3:
-        return [Note("few_steps", f"step statistics are unknown: {facts.steady_steps} steady steps, 3 are needed", fix, False, False)]
+        counted = f"{facts.steady_steps} steady step{'' if facts.steady_steps == 1 else 's'}"
+        return [Note("few_steps", f"step statistics are unknown: {counted}, 3 are needed", fix, False, False)]
     return []
 
 

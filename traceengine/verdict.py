@@ -81,6 +81,7 @@ class StepStats:
     complete: int
     steady: int
     origin: str
+    first: int | None
     median_ns: int | None
     p95_ns: int | None
     mean_ns: int | None
@@ -218,12 +219,12 @@ def _causes(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[CauseCost
 
 def _steps(connection: duckdb.DuckDBPyConnection, rank: int, parameters: VerdictParameters) -> StepStats:
     counted = connection.execute(
-        "select count(*), count(*) filter (where complete), any_value(origin) from step where rank = $rank", {"rank": rank}
+        "select count(*), count(*) filter (where complete), any_value(origin), min(step) from step where rank = $rank", {"rank": rank}
     ).fetchone()
     timed = connection.execute(
         "select count(*), median(dur_ns), quantile_cont(dur_ns, 0.95), avg(dur_ns) from steady_step where rank = $rank", {"rank": rank}
     ).fetchone()
-    count, complete, origin = counted or (0, 0, None)
+    count, complete, origin, first = counted or (0, 0, None, None)
     steady, median, p95, mean = timed or (0, None, None, None)
     known = steady >= parameters.min_steps
     return StepStats(
@@ -231,6 +232,7 @@ def _steps(connection: duckdb.DuckDBPyConnection, rank: int, parameters: Verdict
         complete,
         steady,
         origin or "unknown",
+        first,
         round(median) if known else None,
         round(p95) if known else None,
         round(mean) if known else None,
@@ -283,8 +285,8 @@ def _confidence(
     owner: CauseCost | None, runner_up: CauseCost | None, steps: StepStats, notes: Sequence[Note], parameters: VerdictParameters
 ) -> tuple[str, tuple[str, ...]]:
     reasons = [note.sentence for note in notes if note.lowers]
-    if steps.steady < parameters.min_steps:
-        reasons.append(f"only {steps.steady} steady steps")
+    if steps.count and steps.steady < parameters.min_steps:
+        reasons.append(f"only {steps.steady} steady step{'' if steps.steady == 1 else 's'}")
     if owner is None or owner.cause == "unknown":
         return "low", (*reasons, "the capture cannot tell the owner")
     if owner.cause != "compute":
@@ -298,7 +300,8 @@ def _confidence(
             reasons.append("it is close to the smallest share that can own a verdict")
     elif runner_up and parameters.min_owner_share - runner_up.exclusive_share < 0.03:
         reasons.append(f"{runner_up.cause} is close to the share that would make it the owner")
-    level = "high" if not reasons else "medium" if len(reasons) == 1 else "low"
+    # A window without one whole step may hold anything: warm-up, evaluation, half a step.
+    level = "high" if not reasons else "medium" if len(reasons) == 1 and steps.steady else "low"
     return level, tuple(reasons)
 
 
@@ -335,7 +338,8 @@ def _not_advised(findings: Sequence[Finding], target: CauseCost | None, paramete
         found.append(NotAdvised(target.cause, f"{target.cause} alone: something else takes nearly as long and would be the limit at once"))
     for finding in findings:
         reason = finding.evidence.get("not_advised")
-        if isinstance(reason, str):
+        # Rules of both directions of copies may reject the same advice for the same reason.
+        if isinstance(reason, str) and all(entry.reason != reason for entry in found):
             found.append(NotAdvised(finding.bottleneck, reason))
     return tuple(found)
 

@@ -1,18 +1,13 @@
 -- /// rule
 -- title = "Copies from the device are exposed"
 -- bottleneck = "d2h"
--- needs = ["step_cause"]
+-- needs = ["copy_cost"]
 -- why = "Time in which the step waits for copies from the device and nothing computes."
 --
 -- [params.min_share]
 -- default = 0.05
 -- unit = "share"
 -- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
---
--- [params.large_bytes]
--- default = 1048576
--- unit = "bytes"
--- doc = "Smaller copies are dominated by their fixed cost of 5-20 µs, which pinning does not change."
 --
 -- [evidence.share]
 -- type = "double"
@@ -50,12 +45,17 @@
 -- [evidence.bandwidth]
 -- type = "double"
 -- unit = "bytes/s"
--- doc = "Bytes per second while large copies ran."
+-- doc = "Bytes per second while copies of 1 MiB or more ran."
 --
 -- [evidence.bound_ns]
 -- type = "bigint"
 -- unit = "ns"
--- doc = "Exposed copy time per step in both directions: what pinned memory and overlap could remove at most."
+-- doc = "When the copies are pageable: exposed time per step of all pageable copies, which pinned memory could remove at most."
+--
+-- [evidence.compute_ns]
+-- type = "bigint"
+-- unit = "ns"
+-- doc = "Exposed compute per step: what copies could hide behind."
 --
 -- [evidence.not_advised]
 -- type = "varchar"
@@ -77,8 +77,8 @@
 -- rollback = "undo the one change"
 --
 -- [[experiment]]
--- when = "pageable_share is null or pageable_share <= 0.5"
--- hypothesis = "The copies run at {bandwidth} with nothing beside them; read one step later they can hide behind compute."
+-- when = "coalesce(pageable_share, 0) <= 0.5 and compute_ns >= 0.1 * per_step_ns"
+-- hypothesis = "Copies take {per_step_ns} a step ({bandwidth}) in which nothing computes, beside {compute_ns} of compute; read one step later they can hide behind it, as far as it is long enough."
 -- change = "copy back on a side stream and read the value one step later."
 -- kind = "system optimization"
 -- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
@@ -90,44 +90,46 @@
 -- ]
 -- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
 -- rollback = "undo the one change"
+--
+-- [[experiment]]
+-- when = "coalesce(pageable_share, 0) <= 0.5 and compute_ns < 0.1 * per_step_ns"
+-- hypothesis = "Copies take {per_step_ns} a step ({bandwidth}), and there is next to no compute ({compute_ns}) to hide them behind: only fewer bytes cost less."
+-- change = "copy back only what is read: reduce or select on the device first, with the same arithmetic."
+-- kind = "system optimization"
+-- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
+-- guards = ["value_semantics", "host_memory"]
+-- measure = [
+--   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
+--   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
+--   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
+-- ]
+-- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
+-- rollback = "undo the one change"
 -- ///
-with rank_cost as (select * from class_cost where cause = 'd2h'),
-copy as (
-  select
-    rank,
-    count(*) as copies,
-    sum(bytes)::bigint as copied_bytes,
-    coalesce(sum(bytes) filter (where dst_memory = 'pageable'), 0) / nullif(sum(bytes) filter (where dst_memory is not null), 0)
-      as pageable_share,
-    sum(bytes) filter (where bytes >= $large_bytes) * 1e9 / nullif(sum(busy_dur_ns) filter (where bytes >= $large_bytes), 0) as bandwidth
-  from device_event
-  where copy_kind = 'd2h'
-  group by rank
-),
-both_ways as (select rank, sum(exclusive_ns) as both_ns from path_cost where cause in ('h2d', 'd2h') group by rank)
 select
-  rank_cost.rank,
+  rank,
   null::bigint as step,
-  case when rank_cost.cost_share >= $min_share then 'hit' else 'clear' end as status,
-  rank_cost.cost_ns,
+  case when cost_share >= $min_share then 'hit' else 'clear' end as status,
+  cost_ns,
   case
-    when rank_cost.cost_share >= $min_share then 'copies from the device are exposed'
-    when copy.copies is null then 'no such copy in the capture'
+    when cost_share >= $min_share then 'copies from the device run or are waited for, and nothing computes'
+    when copies = 0 then 'no such copy in the capture'
     else 'the copies are short, or hidden behind compute'
   end as reason,
-  rank_cost.cost_share as share,
-  rank_cost.per_step_ns,
-  rank_cost.path_per_step_ns,
-  rank_cost.steps_hit,
-  copy.copies::bigint as copies,
-  copy.copied_bytes,
-  copy.pageable_share,
-  copy.bandwidth,
-  coalesce(both_ways.both_ns // greatest(rank_cost.steps, 1), 0)::bigint as bound_ns,
+  cost_share as share,
+  per_step_ns,
+  path_per_step_ns,
+  steps_hit,
+  copies,
+  copied_bytes,
+  pageable_share,
+  large_bytes_per_s as bandwidth,
+  case when pageable_share > 0.5 then pageable_per_step_ns end as bound_ns,
+  compute_per_step_ns as compute_ns,
   case
-    when copy.pageable_share <= 0.5 and rank_cost.cost_share >= $min_share then 'pinning memory: the copies are pinned already'
-    when copy.pageable_share > 0.5 and rank_cost.cost_share < $min_share then 'pinning memory: the pageable copies cost no exposed time'
+    when pageable_share <= 0.5 and cost_share >= $min_share then 'pinning memory: the copies are pinned already'
+    when pageable_share > 0.5 and pageable_cost_share < $min_share
+      then 'pinning memory: the pageable copies are exposed for less than ' || round(100 * $min_share)::bigint || ' % of the time'
   end as not_advised
-from rank_cost
-left join copy on copy.rank = rank_cost.rank
-left join both_ways on both_ways.rank = rank_cost.rank
+from copy_cost
+where cause = 'd2h'

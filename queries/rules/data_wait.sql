@@ -48,11 +48,11 @@
 -- [evidence.other_ns]
 -- type = "bigint"
 -- unit = "ns"
--- doc = "Mean rest of a step: what the loader has to keep up with."
+-- doc = "Mean rest of a step: the time in which the loader has to produce the step's batches."
 --
 -- [evidence.suggested_workers]
 -- type = "bigint"
--- doc = "Smallest number of workers that produce a batch in the rest of a step, with spare."
+-- doc = "Smallest number of workers that produce a step's batches in the rest of a step, with spare."
 --
 -- [evidence.not_advised]
 -- type = "varchar"
@@ -170,9 +170,11 @@ select
   batches::bigint as batches,
   load_ns,
   other_ns,
-  case when loader = 'single_process' then greatest(1, ceil($spare * load_ns / greatest(other_ns, 1000000)))::bigint end as suggested_workers,
+  case when loader = 'single_process' then greatest(1, ceil($spare * load_ns * greatest(batches / steps, 1) / greatest(other_ns, 1000000)))::bigint end as suggested_workers,
   case
-    when cost_share < $min_share and loader = 'workers' then 'more loader workers: the loader''s wait is not exposed'
-    when cost_share < $min_share and loader = 'single_process' then 'loader workers: the single-process loader is not exposed'
+    when cost_share < $min_share and loader = 'workers' then 
+      'more loader workers: the loader''s wait is exposed for less than ' || round(100 * $min_share)::bigint || ' % of the time'
+    when cost_share < $min_share and loader = 'single_process' then 
+      'loader workers: the single-process loader is exposed for less than ' || round(100 * $min_share)::bigint || ' % of the time'
   end as not_advised
 from fact

@@ -148,7 +148,8 @@ select
   size.mean_bytes,
   communication.top_op,
   case
-    when rank_cost.cost_share < $min_share and communication.collectives > 0 then 'larger buckets or another overlap: the communication costs no exposed time'
+    when rank_cost.cost_share < $min_share and communication.collectives > 0 then 
+      'larger buckets or another overlap: the communication is exposed for less than ' || round(100 * $min_share)::bigint || ' % of the time'
     when size.mean_bytes >= $small_bytes and communication.collectives >= $many then 'larger buckets: the collectives are large already'
   end as not_advised
 from rank_cost

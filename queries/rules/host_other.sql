@@ -107,7 +107,7 @@ stretch_fact as (
   select
     stretch.rank,
     max(stretch.dur_ns) as longest_ns,
-    sum(stretch.dur_ns) filter (where stretch.ts_ns >= last_optimizer.end_ns) / nullif(sum(stretch.dur_ns), 0) as after_optimizer_share,
+    sum(stretch.dur_ns * (stretch.ts_ns >= last_optimizer.end_ns)::bigint) / nullif(sum(stretch.dur_ns), 0) as after_optimizer_share,
     max(tail.reads) as reads,
     max(tail.detaches) filter (where tail.reads = 0) as detaches
   from stretch
@@ -129,9 +129,9 @@ select
   rank_cost.path_per_step_ns,
   rank_cost.steps_hit,
   stretch_fact.longest_ns::bigint as longest_ns,
-  coalesce(stretch_fact.after_optimizer_share, 0) as after_optimizer_share,
+  stretch_fact.after_optimizer_share,
   case
-    when stretch_fact.after_optimizer_share < 0.5 then null
+    when coalesce(stretch_fact.after_optimizer_share, 0) < 0.5 then null
     when stretch_fact.reads >= $burst then 'scalar reads beside the stretch after the optimizer: logging'
     when stretch_fact.detaches > 0 then 'one detach per tensor and no scalar read after the optimizer: saving state'
     else 'after the optimizer: saving, logging or garbage collection'

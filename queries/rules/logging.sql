@@ -104,7 +104,9 @@ select
   reads.reads / nullif(all_steps.steps, 0)::double as reads_per_step,
   scope.top_scope,
   greatest(10, ceil(rank_cost.cost_share * 50))::bigint as log_every,
-  case when rank_cost.cost_share < $min_share and reads.reads > 0 then 'fewer scalar reads: they cost no exposed time' end as not_advised
+  case when rank_cost.cost_share < $min_share and reads.reads > 0
+    then 'fewer scalar reads: they are exposed for less than ' || round(100 * $min_share)::bigint || ' % of the time'
+  end as not_advised
 from rank_cost
 left join reads on reads.rank = rank_cost.rank
 left join scope on scope.rank = rank_cost.rank

@@ -100,14 +100,7 @@ def test_the_names_that_scripts_rely_on(answered: Answered) -> None:
         assert not re.search(r"\b\d+(\.\d+)?\s*(x|×)(?!\w)", experiment["hypothesis"] + experiment["change"]), "no promised multiplier"
 
 
-def _screens() -> list[Any]:
-    reason = "46 and 47 lines: the list of slow steps comes on top of a full page"
-    mark = pytest.mark.xfail(strict=True, reason=reason)
-    long = ("checkpoint.baseline.bare.json.gz", "recompile.baseline.bare.json.gz")
-    return [pytest.param(trace, id=str(trace), marks=mark if trace.paths[0].name in long else ()) for trace in _stored()]
-
-
-@pytest.mark.parametrize("trace", _screens())
+@pytest.mark.parametrize("trace", _stored(), ids=str)
 def test_the_text_fits_one_screen_and_answers_in_its_first_line(answered: Answered) -> None:
     lines = answered.text.rstrip("\n").split("\n")
     assert len(lines) <= SCREEN_LINES

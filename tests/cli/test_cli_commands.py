@@ -179,6 +179,27 @@ def test_a_terminal_gets_a_rich_table(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "[bold]x[/bold]" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("form", ["table", "md"])
+def test_a_terminal_obeys_no_name_of_a_trace(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows(pa.table({"na\x1bme": ["\x1b[2Ja\u202eb\nc\x9b", "größe"]}), form)
+    out = capsys.readouterr().out
+    assert not {"\x1b", "\u202e", "\x9b"} & set(out)
+    assert "größe" in out
+    assert len(out.splitlines()) == (3 if form == "table" else 4)
+
+
+def test_rows_too_wide_for_the_terminal_are_shown_as_blocks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    rows = pa.table({f"column_{number}": [number, number] for number in range(6)})
+    write_rows(rows, "table")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["row 1", "  column_0  0", "  column_1  1"]
+    assert len(lines) == 2 * 7
+    write_rows(rows.slice(0, 0), "table")
+    assert capsys.readouterr().out.startswith("no rows; columns: column_0, ")
+
+
 def test_duplicate_names_are_fine_where_names_are_no_keys(capsys: pytest.CaptureFixture[str]) -> None:
     rows = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"])
     write_rows(rows, "csv")

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import shutil
 import sys
 from collections.abc import Callable, Iterable
 from decimal import Decimal
@@ -14,13 +15,17 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
 from traceengine.errors import QueryError, UsageError
+from traceengine.report.units import visible
 
 FORMATS = ("table", "csv", "json", "jsonl", "md", "parquet")
 _NULL = "NULL"
+_FOLDED = 40
+"""A text cell may be folded at this width before a table is shown as blocks instead."""
 
 
 def write_rows(rows: pa.Table, form: str, output: Path | None = None) -> None:
@@ -31,7 +36,7 @@ def write_rows(rows: pa.Table, form: str, output: Path | None = None) -> None:
         pq.write_table(_parquet_ready(rows), output)
     elif output is None:
         if form == "table" and sys.stdout.isatty():
-            _rich_table(rows)
+            _terminal_table(rows)
         else:
             sys.stdout.writelines(_WRITERS[form](rows))
     else:
@@ -102,16 +107,16 @@ def _cell(value: Any) -> str:
     if value is None:
         return _NULL
     if isinstance(value, bool | dict | list):
-        return json.dumps(value, ensure_ascii=False)
-    return str(value)
+        return visible(json.dumps(value, ensure_ascii=False))
+    return visible(str(value))
 
 
 def _markdown(rows: pa.Table) -> Iterable[str]:
-    names = [name.replace("|", "\\|") for name in rows.column_names]
+    names = [visible(name).replace("|", "\\|") for name in rows.column_names]
     yield f"| {' | '.join(names)} |\n"
     yield f"| {' | '.join('---:' if right else '---' for right in _numeric(rows))} |\n"
     for record in _records(rows):
-        cells = [_cell(value).replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ") for value in record]
+        cells = [_cell(value).replace("\\", "\\\\").replace("|", "\\|") for value in record]
         yield f"| {' | '.join(cells)} |\n"
 
 
@@ -119,21 +124,45 @@ def _numeric(rows: pa.Table) -> list[bool]:
     return [pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) for kind in rows.schema.types]
 
 
+def _texts(rows: pa.Table) -> list[list[str]]:
+    """Names, then the cells of each row."""
+    return [[visible(name) for name in rows.column_names], *([_cell(value) for value in record] for record in _records(rows))]
+
+
 def _text_table(rows: pa.Table) -> Iterable[str]:
-    lines = [list(rows.column_names)] + [[_cell(value).replace("\n", " ") for value in record] for record in _records(rows)]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(rows.column_names))]
+    lines = _texts(rows)
+    widths = [max(cell_len(line[place]) for line in lines) for place in range(len(rows.column_names))]
     right = _numeric(rows)
     for line in lines:
-        cells = [cell.rjust(width) if is_right else cell.ljust(width) for cell, width, is_right in zip(line, widths, right, strict=True)]
+        spaces = [" " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)]
+        cells = [space + cell if is_right else cell + space for cell, space, is_right in zip(line, spaces, right, strict=True)]
         yield "  ".join(cells).rstrip() + "\n"
 
 
-def _rich_table(rows: pa.Table) -> None:
+def _terminal_table(rows: pa.Table) -> None:
+    """Columns when they fit the terminal or need little folding, else one block of lines per row."""
+    lines = _texts(rows)
+    width = shutil.get_terminal_size().columns
+    needed = sum(min(max(cell_len(line[place]) for line in lines), _FOLDED) + 2 for place in range(len(lines[0])))
+    _blocks(lines) if needed > width else _rich_table(rows, lines)
+
+
+def _blocks(lines: list[list[str]]) -> None:
+    names, *records = lines
+    indent = max(cell_len(name) for name in names)
+    for number, record in enumerate(records, 1):
+        sys.stdout.write(f"row {number}\n")
+        sys.stdout.writelines(f"  {name}{' ' * (indent - cell_len(name))}  {cell}\n" for name, cell in zip(names, record, strict=True))
+    if not records:
+        sys.stdout.write(f"no rows; columns: {', '.join(names)}\n")
+
+
+def _rich_table(rows: pa.Table, lines: list[list[str]]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, right in zip(rows.column_names, _numeric(rows), strict=True):
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
-    for record in _records(rows):
-        table.add_row(*(_cell(value) for value in record))
+    for name, right in zip(lines[0], _numeric(rows), strict=True):
+        table.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=right)
+    for record in lines[1:]:
+        table.add_row(*record)
     Console(markup=False, highlight=False).print(table)
 
 

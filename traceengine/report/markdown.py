@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from traceengine.report.story import card_evidence, combinations, filled, not_advised, notes, outliers, per, sentence, steps_line
+from traceengine.report.story import card_evidence, combinations, filled, issues, not_advised, notes, outliers, per, sentence, steps_line
 from traceengine.report.units import duration, share
 from traceengine.verdict import Answer, ExperimentCard, RankVerdict
 
@@ -27,13 +27,12 @@ def render(answer: Answer) -> str:
         lines += ["", *_ranks(answer)]
     if verdict.card is not None:
         lines += ["", *_card(verdict, verdict.card)]
-    issues = [f"{issue.code} ({issue.count}): {issue.action}" for issue in answer.issues if issue.severity != "info"]
     named = (
         ("What if", combinations(answer)),
         ("Slow steps", outliers(verdict)),
         ("Not advised", not_advised(verdict)),
         ("Unknown", notes(verdict)),
-        ("Import", issues),
+        ("Import", issues(answer)),
     )
     for title, entries in named:
         if entries:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from traceengine.report.units import duration, share, shorten, show
 from traceengine.rules.experiments import fill
 from traceengine.rules.model import Experiment
-from traceengine.verdict import Answer, ExperimentCard, RankVerdict, VerdictParameters, saves_little
+from traceengine.verdict import Answer, CauseCost, ExperimentCard, RankVerdict, VerdictParameters, saves_little
 
 
 def step_time(verdict: RankVerdict) -> str:
@@ -19,31 +19,56 @@ def per(verdict: RankVerdict) -> str:
     return "a step" if verdict.steps.steady else "of the window"
 
 
+def steps_of(count: int, what: str = "") -> str:
+    """A number of steps in words."""
+    return f"{count} {what + ' ' if what else ''}step{'' if count == 1 else 's'}"
+
+
 def sentence(verdict: RankVerdict) -> str:
     """The answer in one sentence."""
     if verdict.owner == "unknown":
-        blocking = next((note.sentence for note in verdict.unknown if note.blocks), None)
-        part = next((share(cause.exclusive_share) for cause in verdict.causes if cause.cause == "unknown"), "all")
-        return f"unknown: {blocking or f'{part} of the time, more than any cause has, is nothing that the capture shows'}."
+        return _unknown(verdict)
     owner = next(cause for cause in verdict.causes if cause.cause == verdict.owner)
-    part = f"{share(owner.exclusive_share)} of {'a step' if verdict.steps.steady else 'the window'}"
     if verdict.owner == "compute":
-        head = f"compute owns the critical path: {part} ({step_time(verdict)})"
-        if verdict.healthy:
-            return f"{head}; nothing else costs 5 % or more, so there is no knob to turn: stop, or look at the kernels."
-        rest = next((cause for cause in verdict.causes if cause.cause == verdict.runner_up), None)
-        if rest is None:
-            hidden = next((cause for cause in verdict.causes if cause.cause == "unknown"), None)
-            return f"{head}; {share(hidden.exclusive_share)} has no cause that the capture shows." if hidden else f"{head}."
-        return f"{head}; next is {rest.cause} with {share(rest.exclusive_share)} ({duration(rest.exposed_ns)} {per(verdict)})."
+        return _compute(verdict, owner)
     reason = next((finding.reason for finding in verdict.findings if finding.bottleneck == verdict.owner and finding.status == "hit"), "")
-    why = f", {reason}" if reason else ""
+    why = f": {reason}" if reason else ""
+    alone = f"it alone takes {share(owner.exclusive_share)} ({duration(owner.exposed_ns)} of {step_time(verdict)})"
+    return f"{verdict.owner} owns the {_whole(verdict)}{why}; {alone}, {_saving(verdict, owner)}."
+
+
+def _whole(verdict: RankVerdict) -> str:
+    return "step" if verdict.steps.steady else "window"
+
+
+def _unknown(verdict: RankVerdict) -> str:
+    blocking = next((note.sentence for note in verdict.unknown if note.blocks), None)
+    if blocking:
+        return f"unknown: {blocking}."
+    part = next((cause.exclusive_share for cause in verdict.causes if cause.cause == "unknown"), None)
+    if part is None:
+        return "unknown: the capture holds nothing to judge."
+    return f"unknown: for {share(part)} of the {_whole(verdict)} the capture does not show a cause, and no cause has more."
+
+
+def _compute(verdict: RankVerdict, owner: CauseCost) -> str:
+    head = f"compute owns the {_whole(verdict)}: it takes {share(owner.exclusive_share)} of {step_time(verdict)}"
+    lone = [slow for slow in verdict.steps.slowest if not slow.steady and slow.step != verdict.steps.first]
+    apart = f", step {lone[0].step} apart ({duration(lone[0].extra_ns)} more {lone[0].cause})" if lone else ""
+    if verdict.healthy:
+        return f"{head}; nothing else costs 5 % or more{apart}, so there is no knob to turn: stop, or look at the kernels."
+    rest = next((cause for cause in verdict.causes if cause.cause == verdict.runner_up), None)
+    if rest is not None:
+        return f"{head}; next is {rest.cause} with {share(rest.exclusive_share)} ({duration(rest.exposed_ns)} {per(verdict)}){apart}."
+    hidden = next((cause for cause in verdict.causes if cause.cause == "unknown"), None)
+    return f"{head}; for {share(hidden.exclusive_share)} the capture does not show a cause{apart}." if hidden else f"{head}{apart}."
+
+
+def _saving(verdict: RankVerdict, owner: CauseCost) -> str:
     if saves_little(owner, VerdictParameters()):
         little = duration(verdict.saving_bound_ns) if verdict.saving_bound_ns else "nothing"
-        saving = f"removed alone it saves {little} ({verdict.bound}, estimated), because something else takes nearly as long"
-    else:
-        saving = f"removing it saves at most {duration(verdict.saving_bound_ns)} {per(verdict)} ({verdict.bound}, estimated)"
-    return f"{verdict.owner} owns the critical path: {part} ({duration(owner.exposed_ns)} of {step_time(verdict)}){why}; {saving}."
+        return f"but removed alone it saves {little} ({verdict.bound}, estimated): something else takes nearly as long"
+    return f"and removing it saves at most {duration(verdict.saving_bound_ns)} {per(verdict)} ({verdict.bound}, estimated)"
 
 
 def steps_line(verdict: RankVerdict) -> str:
@@ -51,7 +76,7 @@ def steps_line(verdict: RankVerdict) -> str:
     steps = verdict.steps
     if not steps.count:
         return f"no steps found · window {duration(verdict.window_dur_ns)}"
-    counted = f"{steps.count} steps ({steps.complete} complete, {steps.steady} steady, {steps.origin})"
+    counted = f"{steps_of(steps.count)} ({steps.complete} complete, {steps.steady} steady, {steps.origin})"
     if steps.median_ns is None:
         return f"{counted} · step statistics unknown"
     return f"{counted} · median {duration(steps.median_ns)}, P95 {duration(steps.p95_ns)}, mean {duration(steps.mean_ns)}"
@@ -62,14 +87,29 @@ def filled(card: ExperimentCard) -> Experiment:
     return fill(card.rule, card.experiment, card.evidence, show)
 
 
+_IN_TABLE = frozenset({"share", "per_step_ns", "path_per_step_ns", "steps_hit", "bound_ns", "not_advised"})
+"""Evidence that the table of causes or the bound shows already."""
+
+
 def card_evidence(card: ExperimentCard) -> list[tuple[str, str, str]]:
-    """Known evidence as (name, value, sentence)."""
+    """Known evidence that is not shown elsewhere, as (name in words, value, sentence)."""
     rows = []
     for column in card.rule.evidence:
         value = card.evidence.get(column.name)
-        if value is not None and column.name not in ("not_advised", "bound_ns"):
-            rows.append((column.name, show(value, column.unit), column.doc))
+        if value is not None and column.name not in _IN_TABLE:
+            words = column.name.removesuffix("_ns").removesuffix("_share") if column.unit in ("ns", "share") else column.name
+            rows.append((words.replace("_", " "), show(value, column.unit), column.doc))
     return rows
+
+
+def issues(answer: Answer) -> list[str]:
+    """What the import repaired or could not tell, without what `notes` says already."""
+    said = {note.code for note in answer.leading.unknown}
+    return [
+        f"{issue.code}{f' ({issue.count})' if issue.count else ''}: {issue.action}"
+        for issue in answer.issues
+        if issue.severity != "info" and issue.code not in said
+    ]
 
 
 def notes(verdict: RankVerdict) -> list[str]:

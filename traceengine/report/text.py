@@ -12,12 +12,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from traceengine.report.story import card_evidence, combinations, filled, not_advised, notes, outliers, per, sentence, steps_line
+from traceengine.report.story import card_evidence, combinations, filled, issues, not_advised, notes, outliers, per, sentence, steps_line
 from traceengine.report.units import duration, share
 from traceengine.verdict import Answer, ExperimentCard, RankVerdict
 
 _WIDTH = 110
 _BAR = 20
+_LEGEND = "on path: time on the critical path. exposed: what the cause alone takes, with nothing of more use beside it."
 _LISTED = 4
 """Longest list of notes, issues and the like before the rest is only counted."""
 
@@ -34,6 +35,7 @@ def render(answer: Answer, *, colour: bool | None = None) -> str:
     console.print()
     console.print(Text(_where(answer, verdict), style="dim"))
     console.print(_causes(verdict))
+    console.print(Padding(Text(_LEGEND, style="dim"), (0, 0, 0, 2)))
     if len(answer.ranks) > 1:
         console.print(_ranks(answer))
     _list(console, "What if", combinations(answer))
@@ -42,7 +44,7 @@ def render(answer: Answer, *, colour: bool | None = None) -> str:
     _list(console, "Slow steps", outliers(verdict))
     _list(console, "Not advised", not_advised(verdict))
     _list(console, "Unknown", notes(verdict))
-    _list(console, "Import", [f"{issue.code} ({issue.count}): {issue.action}" for issue in answer.issues if issue.severity != "info"])
+    _list(console, "Import", issues(answer))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
@@ -93,7 +95,7 @@ def _card(console: Console, verdict: RankVerdict, card: ExperimentCard) -> None:
     table.add_row("evidence", ", ".join(f"{name} {value}" for name, value, _ in card_evidence(card)))
     table.add_row("must stay", "; ".join(experiment.invariants))
     table.add_row("guards", ", ".join(experiment.guards))
-    table.add_row("measure", "; ".join(experiment.measure))
+    table.add_row("measure", experiment.measure[0] + (" (the whole plan: --format md)" if len(experiment.measure) > 1 else ""))
     table.add_row("stop", experiment.stop + (f"; then {experiment.rollback}" if experiment.rollback else ""))
     console.print(Padding(table, (0, 0, 0, 2)))
 

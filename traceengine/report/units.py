@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 UNKNOWN = "unknown"
 
 
@@ -59,7 +61,21 @@ def show(value: int | float | str | bool | None, unit: str) -> str:
             return str(value) if isinstance(value, int) else _digits(value)
 
 
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+"""Categories of characters that a terminal obeys or hides: controls, direction marks, line separators."""
+
+
+def visible(text: str) -> str:
+    """Text of a trace for a terminal: what would be obeyed or hidden is written as an escape."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        character.encode("unicode_escape").decode("ascii") if unicodedata.category(character) in _UNSEEN else character
+        for character in text
+    )
+
+
 def shorten(text: str, width: int = 60) -> str:
     """Text on one line, cut at `width` characters."""
-    flat = " ".join(text.split())
+    flat = visible(" ".join(text.split()))
     return flat if len(flat) <= width else flat[: width - 1] + "…"

@@ -68,7 +68,7 @@ def _findings(
     rows += [_unknown(rank, f"{_listed(missing[rank])} in this capture") for rank in ranks if missing[rank]]
     answered = {row["rank"] for row in rows}
     rows += [_unknown(rank, "the rule gave no answer for this rank") for rank in ranks - answered]
-    rows.sort(key=lambda row: (row["rank"], row["step"] is not None, row["step"] or 0))
+    rows.sort(key=_place)
     return [_finding(rule, row) for row in rows]
 
 
@@ -88,10 +88,15 @@ def _answers(connection: duckdb.DuckDBPyConnection, rule: Rule, overrides: dict[
     fault = column_fault(rule, result.schema)
     if fault:
         raise RuleError(fault, where=str(rule.path))
-    rows: list[dict[str, Any]] = result.to_pylist()
+    # In a fixed order, so that the same fault is named each time.
+    rows: list[dict[str, Any]] = sorted(result.to_pylist(), key=_place)
     for row in rows:
         _check_answer(rule, row)
     return rows
+
+
+def _place(row: Mapping[str, Any]) -> tuple[bool, int, bool, int]:
+    return row["rank"] is not None, row["rank"] or 0, row["step"] is not None, row["step"] or 0
 
 
 def _check_answer(rule: Rule, row: Mapping[str, Any]) -> None:
