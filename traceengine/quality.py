@@ -111,7 +111,10 @@ def _coverage(facts: Facts) -> list[Note]:
 
 def _sides(facts: Facts) -> list[Note]:
     notes = []
-    if not facts.device_events:
+    if not (facts.device_events or facts.host_events or facts.ranges or facts.python_frames):
+        sentence = "the capture holds no work of host or device: what the time was spent on is unknown"
+        notes.append(Note("no_events", sentence, _fix(facts, "sides"), True, True))
+    elif not facts.device_events:
         what = "devices are listed but no device event was captured" if facts.devices_listed else "no device event was captured"
         fix = _fix(facts, "sides")
         sentence = f"{what}: device figures are unknown (not zero), the path is that of the host"
