@@ -29,9 +29,8 @@ from traceengine.views import create_views, load_views
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
-    # Nothing is spilled and no secret is stored: local files are out of reach, and settings would name the folders.
+    # Nothing is spilled: local files are out of reach, and the folder would be named among the settings.
     "temp_directory": "",
-    "secret_directory": "",
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "allow_community_extensions": False,
