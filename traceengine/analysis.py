@@ -18,6 +18,7 @@ from traceengine.errors import UsageError
 from traceengine.names import load_names
 from traceengine.path.critical import rank_path, rank_replays
 from traceengine.path.replay import WhatIf
+from traceengine.ranks.job import RankTables, across_ranks
 from traceengine.resources import queries_dir
 from traceengine.rules import RuleSet, load_rules, run_rules
 from traceengine.run import Run, write_table
@@ -25,7 +26,7 @@ from traceengine.schema import SCHEMA_VERSION, TableOrigin, table
 from traceengine.sql import open_sandbox
 from traceengine.verdict import Answer, Combination, job_answer
 
-ANALYSIS_VERSION = 1
+ANALYSIS_VERSION = 2
 """Raised whenever the same tables lead to other results, so that stored analyses are made again."""
 
 
@@ -94,12 +95,20 @@ def _empty(name: str) -> pa.Table:
 
 
 def _path_tables(run: Run) -> dict[str, pa.Table]:
-    paths = [rank_path(run, rank, load_names()) for rank in run.manifest.ranks]
+    names = load_names()
+    paths = (rank_path(run, rank, names) for rank in run.manifest.ranks)
+    own = {path.rank: RankTables(path.step_rows, path.path_rows, path.cause_rows, path.what_if_rows) for path in paths}
+    job = across_ranks(run, names, own)
+    ranks = list(job.ranks.values())
     return {
-        "step": pa.concat_tables([_empty("step"), *(path.step_rows for path in paths)]),
-        "critical_path": pa.concat_tables([_empty("critical_path"), *(path.path_rows for path in paths)]),
-        "step_cause": pa.concat_tables([_empty("step_cause"), *(path.cause_rows for path in paths)]),
-        "what_if": pa.concat_tables([_empty("what_if"), *(path.what_if_rows for path in paths)]),
+        "step": pa.concat_tables([_empty("step"), *(rank.step for rank in ranks)]),
+        "critical_path": pa.concat_tables([_empty("critical_path"), *(rank.critical_path for rank in ranks)]),
+        "step_cause": pa.concat_tables([_empty("step_cause"), *(rank.step_cause for rank in ranks)]),
+        "what_if": pa.concat_tables([_empty("what_if"), *(rank.what_if for rank in ranks)]),
+        "clock": job.clock,
+        "collective_part": job.collective_part,
+        "lateness": job.lateness,
+        "job_what_if": job.job_what_if,
     }
 
 

@@ -1,7 +1,8 @@
 """What an event name means: the rows of queries/names.csv, first match wins.
 
 Patterns are globs (`*`, `?`) on the lower-cased name. `target` says which names a row speaks of: `device` kernels,
-`host` operators, runtime calls and profiler annotations, `range` user and NVTX ranges, `python` Python frames.
+`host` operators, runtime calls and profiler annotations, `range` user and NVTX ranges, `python` Python frames, `collective`
+collectives (their kinds).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from traceengine.resources import queries_dir
 LOADING = frozenset({"data_wait", "data_wait_single", "data_wait_workers"})
 """Classes of waiting for, or making, the next batch."""
 
-TARGETS = ("device", "host", "range", "python")
+TARGETS = ("device", "host", "range", "python", "collective")
 
 
 @dataclass(frozen=True)

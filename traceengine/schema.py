@@ -450,6 +450,80 @@ _WHAT_IF = Table(
         ),
     ),
 )
+_CLOCK = Table(
+    "clock",
+    "a rank's clock against the reference rank's, from the ends of matched collectives; empty for one rank",
+    TableOrigin.ANALYSIS,
+    (
+        _RANK,
+        _int("reference_rank", "Rank whose clock the others are compared with; NULL when no matched collective connects this one."),
+        _ns("offset_ns", "By how much this clock is ahead at pivot_ns; NULL when unknown: nothing across ranks is said of this rank."),
+        Column("drift", ColumnType.DOUBLE, "By how much it gains, in seconds per second; 0 when the window is too short to tell."),
+        _ns("pivot_ns", "Time on this clock at which offset_ns holds."),
+        _ns("residual_ns", "Robust spread of the ends around that line: differences between ranks below three of these mean nothing."),
+        _int("pairs", "Ends of collectives that were compared; 0 for the reference itself.", key=True),
+        _int("unmatched", "Collectives of this rank that no other rank's was found for.", key=True),
+    ),
+)
+_COLLECTIVE_PART = Table(
+    "collective_part",
+    "one rank's part in a collective that was matched across ranks",
+    TableOrigin.ANALYSIS,
+    (
+        _RANK,
+        _int("collective_id", "Number of the collective, equal on all its ranks, in the order of the last arrivals.", key=True),
+        _STEP,
+        _text("op", "As recorded: the collective's name, else the kernel's or the range's.", key=True),
+        _text("kind", "Its kind in names.csv: allreduce, allgather, reduce_scatter, alltoall, broadcast, ...; NULL when unknown."),
+        _text("group_name", "Ranks that take part, or the process group; NULL when the capture does not say."),
+        _text("matched_by", "sequence, order or time.", key=True),
+        _int("event_id", "The part's device operation, or host range where there is no device.", key=True),
+        _bool("on_device", "Whether event_id is of device_event."),
+        _ns("ts_ns", "Arrival: start of the part, on this rank's clock.", key=True),
+        _ns("dur_ns", "Duration of the part.", key=True),
+        _ns("aligned_ts_ns", "Arrival on the reference's clock.", key=True),
+        _ns("wait_ns", "Time until the last rank arrived: someone else's lateness.", key=True),
+        _ns("transfer_ns", "The rest of dur_ns: the network's share, where complete.", key=True),
+        _int("bytes", "Larger side; NULL when unknown.", unit="bytes"),
+        _int("group_size", "Ranks in the group; NULL when unknown."),
+        _int("ranks_present", "Ranks of the group whose part was found.", key=True),
+        _bool("complete", "All ranks were found: else a missing one may have come later still. NULL when group_size is unknown."),
+        _bool("last", "This rank arrived last."),
+        Column("algorithm_bandwidth", ColumnType.DOUBLE, "bytes divided by transfer_ns; NULL when unknown.", unit="bytes/s"),
+        Column(
+            "bus_bandwidth",
+            ColumnType.DOUBLE,
+            "The same times 2(n-1)/n for allreduce, (n-1)/n for allgather, reduce_scatter and alltoall, 1 for broadcast and reduce.",
+            unit="bytes/s",
+        ),
+    ),
+)
+_LATENESS = Table(
+    "lateness",
+    "a rank that clearly arrived last at a collective, and what of its own path made it late",
+    TableOrigin.ANALYSIS,
+    (
+        _RANK,
+        _int("collective_id", "The collective.", key=True),
+        _STEP,
+        _ns("late_ns", "How long after the median of the others; of collectives in flight together only what this one adds.", key=True),
+        _ns("margin_ns", "How long after the rank before it.", key=True),
+        _text("cause", "Class id of which its path had more since the collective before; unknown when none explains half.", key=True),
+        _ns("cause_ns", "How much more, at most late_ns.", key=True),
+        _int("waiting_ranks", "Ranks that waited.", key=True),
+    ),
+)
+_JOB_WHAT_IF = Table(
+    "job_what_if",
+    "a replay of all ranks together in which a late rank has no more of a cause than the others",
+    TableOrigin.ANALYSIS,
+    (
+        _RANK,
+        _text("cause", "Class id.", key=True),
+        _ns("makespan_ns", "Time of the job as recorded, from the first rank's window to the end of the last one's.", key=True),
+        _ns("saving_ns", "What it would be shorter by, at most.", key=True),
+    ),
+)
 _FINDING = Table(
     "finding",
     "the answer of a rule for one step, or for the window (step NULL)",
@@ -496,6 +570,10 @@ TABLES: tuple[Table, ...] = (
     _CRITICAL_PATH,
     _STEP_CAUSE,
     _WHAT_IF,
+    _CLOCK,
+    _COLLECTIVE_PART,
+    _LATENESS,
+    _JOB_WHAT_IF,
     _FINDING,
     _VERDICT,
 )

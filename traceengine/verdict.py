@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import duckdb
 
+from traceengine.job import JobVerdict, judge_job
 from traceengine.quality import Note, rank_notes
 from traceengine.rules import Experiment, Rule, RuleSet, matching_experiments
 from traceengine.rules.experiments import Value
@@ -186,10 +187,11 @@ class Answer:
     leading_rank: int
     issues: tuple[ImportIssue, ...] = field(default=())
     combinations: tuple[Combination, ...] = field(default=())
+    job: JobVerdict | None = None
 
     @property
     def leading(self) -> RankVerdict:
-        """The verdict that stands for the job: that of the rank with the longest steps."""
+        """The verdict that stands for the job: that of the rank that the others wait for, else of the one with the longest steps."""
         return next(verdict for verdict in self.ranks if verdict.rank == self.leading_rank)
 
 
@@ -396,5 +398,9 @@ def job_answer(connection: duckdb.DuckDBPyConnection, rules: RuleSet, parameters
     ranks = sorted({rank for rank, _ in sources})
     verdicts = tuple(judge(connection, rank, rules, parameters) for rank in ranks)
     issues = connection.execute("select rank, code, severity, count, example, action from import_issue order by rank, code").fetchall()
-    leading = max(verdicts, key=lambda verdict: (verdict.steps.mean_ns or 0, verdict.window_dur_ns, -verdict.rank))
-    return Answer(tuple(dict.fromkeys(path for _, path in sources)), verdicts, leading.rank, tuple(ImportIssue(*issue) for issue in issues))
+    job = judge_job(connection)
+    slowest = max(verdicts, key=lambda verdict: (verdict.steps.mean_ns or 0, verdict.window_dur_ns, -verdict.rank))
+    late = job.late if job else None
+    leading = late.rank if late and late.share >= parameters.min_runner_up_share else slowest.rank
+    names = tuple(dict.fromkeys(path for _, path in sources))
+    return Answer(names, verdicts, leading, tuple(ImportIssue(*issue) for issue in issues), job=job)

@@ -45,7 +45,7 @@
 -- [columns.replay_ns]
 -- type = "bigint"
 -- unit = "ns"
--- doc = "What the replay without the cause saves over the same time; NULL when the replay does not reproduce the recording."
+-- doc = "What the replay without the cause saves over the same time; NULL when that was not replayed (see what_if)."
 -- ///
 with stepped as (select rank, count(*) as steps from steady_step group by rank),
 part as (
@@ -94,7 +94,8 @@ select
   any_value(spread.step_min_ns) as step_min_ns,
   any_value(spread.step_median_ns) as step_median_ns,
   any_value(spread.step_max_ns) as step_max_ns,
-  greatest(0, any_value(replay.replay_ns)) as replay_ns
+  -- greatest() passes over NULL: what was not replayed would save 0.
+  case when any_value(replay.replay_ns) is not null then greatest(0, any_value(replay.replay_ns)) end as replay_ns
 from part
 inner join total on total.rank = part.rank
 left join spread on spread.rank = part.rank and spread.cause = part.cause

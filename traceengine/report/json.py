@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from traceengine.report.story import filled, sentence
+from traceengine.report.story import filled, job_sentence, sentence
 from traceengine.verdict import SCHEMA_VERSION, Answer, ExperimentCard, RankVerdict
 
 
@@ -22,9 +22,24 @@ def document(answer: Answer) -> dict[str, Any]:
         "sources": list(answer.sources),
         "rank": answer.leading_rank,
         **_rank(answer.leading),
+        "job": _job(answer),
         "what_if": [asdict(entry) for entry in answer.combinations],
         "import_issues": [asdict(issue) for issue in answer.issues],
         "ranks": [{"rank": verdict.rank, **_rank(verdict)} for verdict in answer.ranks] if len(answer.ranks) > 1 else [],
+    }
+
+
+def _job(answer: Answer) -> dict[str, Any] | None:
+    job = answer.job
+    if job is None:
+        return None
+    return {
+        "sentence": job_sentence(answer),
+        "late": asdict(job.late) if job.late else None,
+        "residual_ns": job.residual_ns,
+        "unaligned": list(job.unaligned),
+        "unmatched": job.unmatched,
+        "ranks": [{"rank": entry.rank, "wait_ns": entry.wait_ns, "late_ns": entry.late_ns} for entry in job.ranks],
     }
 
 

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import re
 
-from traceengine.report.story import card_evidence, combinations, filled, issues, not_advised, notes, outliers, per, sentence, steps_line
+from traceengine.report.story import (
+    card_evidence,
+    combinations,
+    filled,
+    issues,
+    job_sentence,
+    not_advised,
+    notes,
+    outliers,
+    per,
+    sentence,
+    steps_line,
+    unaligned,
+)
 from traceengine.report.units import duration, share
 from traceengine.verdict import Answer, ExperimentCard, RankVerdict
 
@@ -20,7 +33,9 @@ def render(answer: Answer) -> str:
     """The report."""
     verdict = answer.leading
     source = answer.sources[0] if len(answer.sources) == 1 else f"{len(answer.sources)} files"
-    lines = [f"**{_safe(sentence(verdict))}**", "", f"{_safe(source)} · rank {verdict.rank} · {_safe(steps_line(verdict))}"]
+    across = job_sentence(answer)
+    lines = [f"**{_safe(sentence(verdict))}**", "", *([_safe(across), ""] if across else [])]
+    lines.append(f"{_safe(source)} · rank {verdict.rank} · {_safe(steps_line(verdict))}")
     reasons = f" ({_safe('; '.join(verdict.confidence_reasons))})" if verdict.confidence_reasons else ""
     lines += [f"Confidence: {verdict.confidence}{reasons}", "", *_causes(verdict)]
     if len(answer.ranks) > 1:
@@ -31,7 +46,7 @@ def render(answer: Answer) -> str:
         ("What if", combinations(answer)),
         ("Slow steps", outliers(verdict)),
         ("Not advised", not_advised(verdict)),
-        ("Unknown", notes(verdict)),
+        ("Unknown", [*unaligned(answer), *notes(verdict)]),
         ("Import", issues(answer)),
     )
     for title, entries in named:
@@ -50,8 +65,15 @@ def _causes(verdict: RankVerdict) -> list[str]:
 
 
 def _ranks(answer: Answer) -> list[str]:
-    rows = ["| rank | mean step | owner | exposed | confidence |", "| ---: | ---: | --- | ---: | --- |"]
-    return rows + [f"| {v.rank} | {duration(v.steps.mean_ns)} | {v.owner} | {share(v.share)} | {v.confidence} |" for v in answer.ranks]
+    rows = ["| rank | mean step | owner | exposed | confidence | late a step | waits a step |"]
+    rows.append("| ---: | ---: | --- | ---: | --- | ---: | ---: |")
+    job = {entry.rank: entry for entry in answer.job.ranks} if answer.job else {}
+    for verdict in answer.ranks:
+        own = job.get(verdict.rank)
+        cells = [str(verdict.rank), duration(verdict.steps.mean_ns), verdict.owner, share(verdict.share), verdict.confidence]
+        cells += [duration(own.late_ns), duration(own.wait_ns)] if own else ["", ""]
+        rows.append(f"| {' | '.join(cells)} |")
+    return rows
 
 
 def _card(verdict: RankVerdict, card: ExperimentCard) -> list[str]:

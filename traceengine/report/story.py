@@ -71,6 +71,49 @@ def _saving(verdict: RankVerdict, owner: CauseCost) -> str:
     return f"and removing it saves at most {duration(verdict.saving_bound_ns)} {per(verdict)} ({verdict.bound}, estimated)"
 
 
+def job_sentence(answer: Answer) -> str | None:
+    """What all ranks together tell, in one sentence; None for one rank."""
+    job = answer.job
+    if job is None:
+        return None
+    if len(job.unaligned) == len(job.ranks):
+        return "Across ranks nothing is known: no collective was found on two of them."
+    late = job.late
+    if late is None or late.share < VerdictParameters().min_runner_up_share:
+        return "Across ranks: none keeps the others waiting, for a known cause, for 5 % of the time or more."
+    hit = f"in {late.steps_hit} of {steps_of(late.steps)}, " if late.steps else ""
+    return (
+        f"Across ranks: the others wait for rank {late.rank}, {hit}{duration(late.late_ns)} {'a step' if late.steps else 'in all'}, because"
+        f" of its {late.cause}; were it as quick as they are, the job would save at most {duration(late.saving_ns)}"
+        f" {'a step' if late.steps else 'in all'} (replay of all ranks, estimated)."
+    )
+
+
+_SHADES = " ▁▂▃▄▅▆▇█"
+
+
+def waits_by_step(answer: Answer, rank: int) -> str:
+    """One character a step: the share of the step in which the rank waited for others; ? where unknown."""
+    job = answer.job
+    own = next((entry for entry in job.ranks if entry.rank == rank), None) if job else None
+    verdict = next(entry for entry in answer.ranks if entry.rank == rank)
+    whole = verdict.steps.mean_ns or 0
+    if own is None or not whole:
+        return ""
+    return "".join("?" if wait is None else _SHADES[min(8, round(8 * wait / whole))] for _, wait in own.waits[:_SHOWN_STEPS])
+
+
+_SHOWN_STEPS = 24
+
+
+def unaligned(answer: Answer) -> list[str]:
+    """Ranks of which nothing can be said beside the others."""
+    if answer.job is None or not answer.job.unaligned:
+        return []
+    ranks = ", ".join(map(str, answer.job.unaligned))
+    return [f"clock of rank {ranks}: no collective of it was found on another rank, so that nothing across ranks is said of it"]
+
+
 def steps_line(verdict: RankVerdict) -> str:
     """Steps and their times on one line."""
     steps = verdict.steps

@@ -12,7 +12,21 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from traceengine.report.story import card_evidence, combinations, filled, issues, not_advised, notes, outliers, per, sentence, steps_line
+from traceengine.report.story import (
+    card_evidence,
+    combinations,
+    filled,
+    issues,
+    job_sentence,
+    not_advised,
+    notes,
+    outliers,
+    per,
+    sentence,
+    steps_line,
+    unaligned,
+    waits_by_step,
+)
 from traceengine.report.units import duration, share
 from traceengine.verdict import Answer, ExperimentCard, RankVerdict
 
@@ -32,6 +46,9 @@ def render(answer: Answer, *, colour: bool | None = None) -> str:
     console = Console(file=out, width=width, force_terminal=terminal, color_system=system, highlight=False, emoji=False)
     verdict = answer.leading
     console.print(Text(sentence(verdict), style="bold"))
+    across = job_sentence(answer)
+    if across:
+        console.print(Text(across, style="bold"))
     console.print()
     console.print(Text(_where(answer, verdict), style="dim"))
     console.print(_causes(verdict))
@@ -43,7 +60,7 @@ def render(answer: Answer, *, colour: bool | None = None) -> str:
         _card(console, verdict, verdict.card)
     _list(console, "Slow steps", outliers(verdict))
     _list(console, "Not advised", not_advised(verdict))
-    _list(console, "Unknown", notes(verdict))
+    _list(console, "Unknown", [*unaligned(answer), *notes(verdict)])
     _list(console, "Import", issues(answer))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
@@ -73,12 +90,16 @@ def _causes(verdict: RankVerdict) -> Padding:
 
 def _ranks(answer: Answer) -> Padding:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("rank", "mean step", "owner", "exposed", "confidence"):
-        table.add_column(name, justify="left" if name == "owner" else "right")
+    for name in ("rank", "mean step", "owner", "exposed", "confidence", "late a step", "waits a step", "waits, step by step"):
+        table.add_column(name, justify="left" if name in ("owner", "waits, step by step") else "right", no_wrap=True)
+    job = {entry.rank: entry for entry in answer.job.ranks} if answer.job else {}
     for verdict in answer.ranks[:16]:
-        table.add_row(str(verdict.rank), duration(verdict.steps.mean_ns), verdict.owner, share(verdict.share), verdict.confidence)
+        own = job.get(verdict.rank)
+        beside = (duration(own.late_ns), duration(own.wait_ns), waits_by_step(answer, verdict.rank)) if own else ("", "", "")
+        step = duration(verdict.steps.mean_ns)
+        table.add_row(str(verdict.rank), step, verdict.owner, share(verdict.share), verdict.confidence, *beside)
     if len(answer.ranks) > 16:
-        table.add_row("…", f"{len(answer.ranks) - 16} more", "", "", "")
+        table.add_row("…", f"{len(answer.ranks) - 16} more")
     return Padding(table, (1, 0, 0, 2))
 
 

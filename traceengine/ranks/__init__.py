@@ -1,0 +1,1 @@
+"""Several ranks of one job: clocks, matched collectives, who is late and why."""
