@@ -66,7 +66,7 @@ class Chain:
             last = max(at.values())
             for arrival in arrivals:
                 left[number, arrival.rank] = last + arrival.transfer_ns
-        return max(self._since(rank, after, left) + tail for rank, (after, tail) in self._tails.items())
+        return max((self._since(rank, after, left) + tail for rank, (after, tail) in self._tails.items()), default=0)
 
     def _since(self, rank: int, after: int | None, left: Mapping[tuple[int, int], int]) -> int:
         return self._begin[rank] if after is None else left[after, rank]

@@ -14,6 +14,8 @@ MIN_DRIFT_PAIRS = 10
 """Fewer ends than this give an offset and no drift."""
 MIN_DRIFT_SPAN_NS = 1_000_000_000
 """Within a second, a drift of 20 ppm moves a clock by 20 µs: within what ends differ by."""
+MAX_DRIFT = 1e-3
+"""Clocks of machines gain or lose some 1e-5; what looks like more is something else."""
 _POINTS = 300
 """Ends of which the slope is taken: all pairs of them are compared."""
 
@@ -58,8 +60,10 @@ def fit_clock(times: IntArray, reference: IntArray) -> Clock:
         chosen = np.unique(np.linspace(0, len(times) - 1, min(len(times), _POINTS)).astype(np.int64))
         x, y = times[chosen].astype(np.float64), difference[chosen].astype(np.float64)
         i, j = np.triu_indices(len(chosen), 1)
-        apart = np.abs(x[j] - x[i]) > 0
+        apart = np.abs(x[j] - x[i]) > 0.1 * np.ptp(x)
         slope = float(np.median((y[j] - y[i])[apart] / (x[j] - x[i])[apart]))
+        if abs(slope) > MAX_DRIFT:
+            slope = 0.0
     flat = difference - np.round(slope * (times - pivot)).astype(np.int64)
     return Clock(int(np.median(flat)), slope, pivot, spread(flat), len(times))
 

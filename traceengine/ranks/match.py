@@ -26,6 +26,8 @@ UNCERTAIN_NS = 20_000
 """Ends of one collective differ by up to this even with equal clocks: shifts whose spread differs by less cannot be told apart."""
 NEAR_NS = 50_000
 """Parts that are matched by time alone end within this, or five times the clocks' residual, of each other."""
+MIN_PAIRS = 3
+"""Fewer pairs than this are believed only when their steps agree."""
 _LONG = 2000
 """Longer lists that agree at no shift are not searched for common stretches: that costs their product."""
 
@@ -129,8 +131,6 @@ def _agreeing_shifts(own: IntArray, other: IntArray) -> list[int]:
 
 def _best_shift(shifts: Sequence[int], a: Parts, left: IntArray, b: Parts, right: IntArray) -> int | None:
     """The shift whose steps agree, and of several the one with the steadiest difference of ends; None when two are alike."""
-    if len(shifts) == 1:
-        return shifts[0]
     ranked = []
     for shift in shifts:
         at, to = _overlap(len(left), len(right), shift)
@@ -139,9 +139,12 @@ def _best_shift(shifts: Sequence[int], a: Parts, left: IntArray, b: Parts, right
         steps = float((a.step[i] == b.step[j])[known].mean()) if known.any() else 0.0
         ranked.append((-round(steps, 1), spread(b.end[j] - a.end[i]), -len(i), shift))
     ranked.sort()
-    best, second = ranked[0], ranked[1]
-    alike = best[0] == second[0] and second[1] - best[1] < UNCERTAIN_NS
-    return None if alike and best[0] == 0 else best[3]
+    best = ranked[0]
+    same_steps = best[0] == -1.0
+    alike = len(ranked) > 1 and best[0] == ranked[1][0] and ranked[1][1] - best[1] < UNCERTAIN_NS
+    # A few pairs always fit some line; only the numbers of their steps say that they belong together.
+    few = -best[2] < MIN_PAIRS
+    return best[3] if same_steps or not (alike or few) else None
 
 
 def _common_stretches(own: IntArray, other: IntArray, left: IntArray, right: IntArray) -> list[tuple[int, int]]:
