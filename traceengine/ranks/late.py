@@ -17,7 +17,7 @@ RESIDUALS = 3
 """A rank is called late only by more than so many residuals of the clocks."""
 MIN_EXPLAINED = 0.5
 """Share of the lateness that one cause must explain to be named."""
-UNKNOWN = "unknown"
+UNKNOWN, COMPUTE = "unknown", "compute"
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Lateness:
     """A rank that came last to a collective, clearly: `late_ns` behind the median of the others, `margin_ns` behind the next.
 
     Of collectives in flight together only what the later one adds counts: the sum over all rows is time, each moment once.
-    `cause` is the class of which its path had more than the median of the others since the collective before, by `cause_ns` (at
-    most late_ns); "unknown" when no cause explains half of it. `waited` is the number of ranks that waited.
+    `cause` is the class of which its path had more exposed time than the median of the others since the collective before, by
+    `cause_ns` (at most late_ns); "unknown" when no cause explains half of it. `waited` is the number of ranks that waited.
     """
 
     collective: int
@@ -40,30 +40,36 @@ class Lateness:
 
 
 class _Path:
-    """Time per cause of one rank's path up to any moment."""
+    """Exposed time per cause of one rank's path up to any moment: what a device operation hides of a host segment is compute.
+
+    Within a segment the hidden part is taken as spread evenly.
+    """
 
     def __init__(self, rows: pa.Table, causes: Sequence[str]) -> None:
         self.start = rows.column("ts_ns").to_numpy().astype(np.int64)
         self._length = rows.column("dur_ns").to_numpy().astype(np.int64)
         number = {cause: at for at, cause in enumerate(causes)}
-        self._code = np.array([number[cause] for cause in rows.column("cause").to_pylist()], np.int64)
-        self._sums = np.zeros((len(rows) + 1, len(causes)), np.int64)
-        np.add.at(self._sums, (np.arange(1, len(rows) + 1), self._code), self._length)
-        self._sums = np.cumsum(self._sums, axis=0)
+        code = np.array([number[cause] for cause in rows.column("cause").to_pylist()], np.int64)
+        hidden = rows.column("hidden_ns").to_numpy().astype(np.int64)
+        self._spent = np.zeros((len(rows) + 1, len(causes)), np.int64)
+        place = np.arange(len(rows))
+        np.add.at(self._spent, (place, code), self._length - hidden)
+        self._spent[place, number[COMPUTE]] += hidden
+        self._sums = np.concatenate([np.zeros((1, len(causes)), np.int64), np.cumsum(self._spent, axis=0)])
 
     def until(self, time_ns: int) -> IntArray:
         """Time per cause from the path's begin to `time_ns`."""
         at = int(np.searchsorted(self.start, time_ns, side="right"))
         sums: IntArray = self._sums[at].copy()
         if at:
-            over = int(self.start[at - 1] + self._length[at - 1]) - time_ns
-            sums[self._code[at - 1]] -= max(over, 0)
+            over = max(int(self.start[at - 1] + self._length[at - 1]) - time_ns, 0)
+            sums -= np.round(self._spent[at - 1] * (over / max(int(self._length[at - 1]), 1))).astype(np.int64)
         return sums
 
 
 def late_ranks(entries: Sequence[Collective], by_rank: Mapping[int, Parts], paths: Mapping[int, pa.Table]) -> tuple[Lateness, ...]:
     """Every clear lateness and its cause. `paths` is table critical_path per rank, on the rank's own clock."""
-    causes = sorted({cause for rows in paths.values() for cause in rows.column("cause").to_pylist()})
+    causes = sorted({COMPUTE, *(cause for rows in paths.values() for cause in rows.column("cause").to_pylist())})
     walked = {rank: _Path(rows, causes) for rank, rows in paths.items()}
     before: dict[int, int] = {}
     covered = min((entry.last_ns - entry.late_ns for entry in entries), default=0)

@@ -51,7 +51,7 @@ class Parts:
 
 
 def load_parts(run: Run, rank: int, names: Names, steps: pa.Table) -> Parts:
-    """The collectives of one rank: its device operations of class comm, else (no device) its ranges of class comm_range.
+    """The collectives of one rank: its device operations of class comm, else (no device) its ranges of class comm_range, else comm_wait.
 
     `steps` is table `step` of the rank. Point-to-point operations are left out: two of the same kind need not belong together.
     """
@@ -128,9 +128,14 @@ def _described(place: tuple[int, int, int], row: dict[str, Any]) -> _Row:
 
 def _host_rows(run: Run, rank: int) -> list[_Row]:
     events = run.read("host_event", rank, ["event_id", "ts_ns", "dur_ns", "class", "name"])
-    ranges = pc.and_(pc.equal(events.column("class"), "comm_range"), pc.is_valid(events.column("dur_ns")))
-    events = events.filter(ranges).sort_by([("ts_ns", "ascending"), ("event_id", "ascending")])
-    return [_Row(event["event_id"], event["ts_ns"], event["dur_ns"], event["name"]) for event in events.to_pylist()]
+    events = events.filter(pc.is_valid(events.column("dur_ns")))
+    # The library's own ranges say it exactly; else those that the loop's author put around a collective.
+    for meaning in ("comm_range", "comm_wait"):
+        found = events.filter(pc.equal(events.column("class"), meaning))
+        if len(found):
+            found = found.sort_by([("ts_ns", "ascending"), ("event_id", "ascending")])
+            return [_Row(event["event_id"], event["ts_ns"], event["dur_ns"], event["name"]) for event in found.to_pylist()]
+    return []
 
 
 def _step_of(times: IntArray, steps: pa.Table) -> IntArray:
