@@ -12,7 +12,7 @@ from traceengine.quality import Facts, Note, rank_facts, rank_notes
 
 @dataclass(frozen=True)
 class Capability:
-    """One question: `answer` is yes, partly or no; `fix` is what the capture must ask for, empty when nothing is missing."""
+    """One question: `answer` is yes, partly, no, or n/a where it does not arise; `fix` is what the capture must ask for, or empty."""
 
     question: str
     answer: str
@@ -108,7 +108,7 @@ def _ranks(facts: Facts) -> Capability:
     question = "Is the network slow, or is a rank late?"
     world = facts.world_size or 1
     if world <= 1 and not facts.comm_events:
-        return _yes(question, "one rank and no communication")
+        return Capability(question, "n/a", "one rank without communication: there is no network to judge", "")
     if facts.ranks_present < max(world, 2):
         present = f"{facts.ranks_present} of {world} ranks" if world > 1 else "one rank, and it communicates"
         return Capability(question, "no", present, "record the same steps on every rank and pass all files")

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -26,6 +24,7 @@ import pyarrow.parquet as pq
 
 from traceengine import __version__
 from traceengine.errors import RunError, UsageError
+from traceengine.hidden import HiddenFolder, swap_in, sweep
 from traceengine.schema import SCHEMA_VERSION, TABLES, Table, TableOrigin, table
 
 MANIFEST = "manifest.json"
@@ -74,12 +73,13 @@ def write_table(root: Path, name: str, rank: int, rows: pa.Table, part: int = 0)
 class RunWriter:
     """Builds a run in a hidden folder beside its place; `commit` moves it there in one step.
 
-    Used as a context manager: leaving without `commit` removes everything that was written.
+    Used as a context manager: leaving without `commit` removes everything that was written. What a killed writer of the
+    same place left is removed first.
     """
 
     def __init__(self, target: Path, *, replace: bool = False) -> None:
         self.target = target
-        self._replace = replace
+        sweep(target.parent, target.name)
         empty = not target.exists() or (target.is_dir() and not any(target.iterdir()))
         if not empty and not replace:
             raise UsageError("the run's folder exists already", where=str(target), hint="Choose another -o, or pass --force to replace it.")
@@ -87,7 +87,8 @@ class RunWriter:
             # Replacing removes the folder: only what is known to be a run may go.
             raise UsageError("it is there and is no run, so it is not replaced", where=str(target), hint="Choose another -o.")
         target.parent.mkdir(parents=True, exist_ok=True)
-        self.root = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
+        self._folder = HiddenFolder(target.parent, target.name, "partial")
+        self.root = self._folder.path
         self._open = True
 
     def __enter__(self) -> RunWriter:
@@ -95,7 +96,7 @@ class RunWriter:
 
     def __exit__(self, *_exc: object) -> None:
         if self._open:
-            shutil.rmtree(self.root, ignore_errors=True)
+            self._folder.remove()
 
     def part_path(self, name: str, rank: int, part: int) -> Path:
         """Where part `part` of table `name` of `rank` goes; the folder exists. For writers that stream Parquet themselves."""
@@ -108,21 +109,9 @@ class RunWriter:
     def commit(self, manifest: Manifest) -> Run:
         """Finish the run. Of two writers of the same target the later one wins; no reader ever sees a half."""
         _write_json(self.root / MANIFEST, asdict(manifest))
-        self.root.chmod(0o755)
-        _swap_in(self.root, self.target)
+        swap_in(self._folder, self.target)
         self._open = False
         return Run.open(self.target)
-
-
-def _swap_in(new: Path, target: Path) -> None:
-    """Move folder `new` to `target`, replacing what is there."""
-    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old-", dir=target.parent))
-    try:
-        if target.exists():
-            target.replace(old / "run")
-        new.replace(target)
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -184,14 +173,15 @@ class Run:
     @contextmanager
     def analysis_writer(self, document: dict[str, Any]) -> Iterator[Path]:
         """A folder to write analysis tables into (see `write_table`); it replaces the stored analysis when the block ends well."""
-        root = Path(tempfile.mkdtemp(prefix=".analysis.partial-", dir=self.path))
+        sweep(self.path, _ANALYSIS)
+        folder = HiddenFolder(self.path, _ANALYSIS, "partial")
         try:
-            yield root
-            _write_json(root / MANIFEST, document)
-            root.chmod(0o755)
-            _swap_in(root, self.path / _ANALYSIS)
-        finally:
-            shutil.rmtree(root, ignore_errors=True)
+            yield folder.path
+            _write_json(folder.path / MANIFEST, document)
+        except BaseException:
+            folder.remove()
+            raise
+        swap_in(folder, self.path / _ANALYSIS)
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection that sees every table of the run as a view, with column comments.

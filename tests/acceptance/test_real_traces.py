@@ -182,16 +182,7 @@ def test_device_unions_equal_the_independent_figures(answered: Answered, expecte
         }
 
 
-def _with_steps() -> list[Any]:
-    reason = "the duration of two markers is that of the engine's own timeline, 610 and 680 ns shorter than recorded"
-    mark = pytest.mark.xfail(strict=True, reason=reason)
-    return [
-        pytest.param(*one.values, id=one.id, marks=mark if str(one.id).endswith("resnet_ckpt_mi300_rank0of8.json.gz") else ())
-        for one in _independent()
-    ]
-
-
-@pytest.mark.parametrize(("trace", "expected"), _with_steps())
+@pytest.mark.parametrize(("trace", "expected"), _independent())
 def test_steps_are_those_of_the_profiler(answered: Answered, expected: dict[str, Any]) -> None:
     steps = answered.document["steps"]
     if not expected["steps"]:

@@ -194,7 +194,7 @@ def test_standard_input(tmp_path: Path) -> None:
         (b"<!DOCTYPE html><html></html>", "HTML"),
         (b"hello world", "no trace"),
         (b'{"a": 1}', "no traceEvents"),
-        (b"[1, 2, 3]", "no event"),
+        (b"[1, 2, 3]", "no trace event"),
         (b"[]", "empty"),
         (b'{"traceEvents": []}', "empty"),
         (b'{"x": {"traceEvents": []}}', "traceEvents"),
@@ -204,6 +204,8 @@ def test_standard_input(tmp_path: Path) -> None:
         (b'{"traceEvents": ' * 2000, ""),
         (b"\x1f\x8b\x08\x00", ""),
         (b"\x00" * 100, ""),
+        (gzip.compress(GOOD)[:7], "cut at byte 7"),
+        (b"\x28\xb5\x2f\xfd\x00", "cut or damaged"),
         (b"PK\x03\x04 broken", ""),
     ],
 )
@@ -259,6 +261,27 @@ def test_inputs_are_expanded(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"looked for \*\.json"):
         expand_inputs([tmp_path / "empty"])
+
+
+def test_links_to_nothing(tmp_path: Path) -> None:
+    (tmp_path / "loop.json").symlink_to(tmp_path / "loop.json")
+    (tmp_path / "gone[1].json").symlink_to(tmp_path / "nowhere")
+    for name in ("loop.json", "gone[1].json", "*.json"):
+        with pytest.raises(InputError, match="leads to no file"):
+            expand_inputs([tmp_path / name])
+    with pytest.raises(InputError, match="no traces"):
+        expand_inputs([tmp_path])
+    (tmp_path / "a.json").write_bytes(GOOD)
+    run = import_traces(ImportRequest((tmp_path,), out=tmp_path / "run"))
+    issue = next(row for row in rows(run, "import_issue") if row["code"] == "skipped_file")
+    assert (issue["count"], issue["example"]) == (2, "gone[1].json, loop.json")
+
+
+def test_a_gzip_without_its_start(tmp_path: Path) -> None:
+    path = tmp_path / "in.json.gz"
+    path.write_bytes(gzip.compress(GOOD)[20:])
+    with pytest.raises(InputError, match="its start is missing"):
+        import_traces(ImportRequest((path,), out=tmp_path / "out"))
 
 
 def test_origin_is_the_first_activity(import_bytes: ImportBytes) -> None:

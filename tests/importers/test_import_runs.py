@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from tests.importers.import_helpers import document, issue_codes, kernel, rows, span
 from traceengine.errors import InputError, RunError, UsageError
 from traceengine.importers import ImportRequest, api, import_traces
-from traceengine.run import Run
+from traceengine.run import Run, RunWriter
 
 
 def trace(rank: int | None, world_size: int = 4, **keys: object) -> bytes:
@@ -129,29 +130,92 @@ def test_told_rank(tmp_path: Path) -> None:
         import_traces(ImportRequest((tmp_path,), out=tmp_path / "run2", rank=6))
 
 
-def test_killed_at_any_moment(tmp_path: Path) -> None:
-    path = tmp_path / "trace.json"
-    path.write_bytes(document([span(f"op{place}", 10 * place, 5, args={"n": place}) for place in range(20_000)]))
-    code = (
-        "import sys; from pathlib import Path; from traceengine.importers import *\n"
-        "import_traces(ImportRequest((Path(sys.argv[1]),), out=Path(sys.argv[2])))"
-    )
+IMPORT = (
+    "import sys; from pathlib import Path; from traceengine.importers import *\n"
+    "import_traces(ImportRequest((Path(sys.argv[1]),), out=Path(sys.argv[2]), replace=True))"
+)
+
+
+def hidden(folder: Path) -> list[str]:
+    """What a killed import left."""
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
+
+
+@pytest.mark.parametrize("files", [1, 2], ids=["one file", "two processes"])
+def test_killed_at_any_moment(tmp_path: Path, files: int) -> None:
+    source, targets = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    for rank in range(files):
+        events = [span(f"op{place}", 10 * place, 5, args={"n": place, "x": "y" * 400}) for place in range(20_000)]
+        (source / f"rank{rank}.json").write_bytes(document(events))
     started = time.monotonic()
-    subprocess.run([sys.executable, "-c", code, str(path), str(tmp_path / "whole")], check=True)
+    subprocess.run([sys.executable, "-c", IMPORT, str(source), str(targets / "whole")], check=True)
     duration = time.monotonic() - started
-    chance = random.Random(5)
-    for attempt in range(8):
-        target = tmp_path / f"run-{attempt}"
-        process = subprocess.Popen([sys.executable, "-c", code, str(path), str(target)])
+    chance = random.Random(files)
+    for attempt in range(6):
+        target = targets / f"run-{attempt}"
+        process = subprocess.Popen([sys.executable, "-c", IMPORT, str(source), str(target)], stderr=subprocess.DEVNULL)
         time.sleep(chance.uniform(0.2, 1.0) * duration)
         process.send_signal(signal.SIGKILL)
         process.wait()
         try:
             run = Run.open(target)
         except RunError:
-            run = import_traces(ImportRequest((path,), out=target))
-        assert run.read("host_event").num_rows == 20_000
-        assert json.loads(rows(run, "source")[0]["metadata"])["event_counts"] == {"X|cpu_op": 20_000}
+            time.sleep(0.2 * (files > 1))  # its worker processes notice
+            run = import_traces(ImportRequest((source,), out=target))
+            assert hidden(targets) == []
+        assert run.read("host_event").num_rows == 20_000 * files
+        for row in rows(run, "source"):
+            assert json.loads(row["metadata"])["event_counts"] == {"X|cpu_op": 20_000}
+
+
+@pytest.mark.parametrize("move", [0, 1, 2])
+def test_killed_while_the_run_is_moved_in(tmp_path: Path, move: int) -> None:
+    path, target = tmp_path / "trace.json", tmp_path / "run"
+    path.write_bytes(trace(0))
+    import_traces(ImportRequest((path,), out=target))
+    path.write_bytes(trace(3))
+    kill = (
+        "import os, signal; from pathlib import Path; moves, move = [], Path.replace\n"
+        "def replace(self, target):\n"
+        f"    if len(moves) == {move}: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    moves.append(move(self, target))\n"
+        f"    if len(moves) == {move} == 2: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Path.replace = replace\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", kill + IMPORT, str(path), str(target)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert hidden(tmp_path)
+    if move == 1:
+        assert not target.exists(), "the old run is set aside and the new one is not there yet"
+    else:
+        assert Run.open(target).manifest.ranks == ((0,) if move == 0 else (3,))
+    with pytest.raises(UsageError):
+        import_traces(ImportRequest((path,), out=target))
+    assert Run.open(target).manifest.ranks == ((3,) if move == 2 else (0,)), "what was there is back"
+    run = import_traces(ImportRequest((path,), out=target, replace=True))
+    assert run.manifest.ranks == (3,)
+    assert hidden(tmp_path) == []
+
+
+def test_only_what_killed_imports_left_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("TRACEENGINE_CACHE", str(cache))
+    path = tmp_path / "a.json"
+    path.write_bytes(trace(0))
+    with RunWriter(cache / "other") as writer:
+        (cache / ".mine.partial-x").mkdir()
+        left = cache / ".dead.partial-y"
+        left.mkdir()
+        (left / ".lock").touch()
+        (cache / ".link.partial-z").symlink_to(tmp_path)
+        import_traces(ImportRequest((path,)))
+        assert hidden(cache) == sorted([".link.partial-z", ".mine.partial-x", writer.root.name])
+    os.utime(cache / ".mine.partial-x", (0, 0))
+    path.write_bytes(trace(1))
+    import_traces(ImportRequest((path,)))
+    assert hidden(cache) == [".link.partial-z"]
+    assert path.exists()
 
 
 def test_workers_leave_nothing_behind(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -146,3 +147,18 @@ def test_a_step_ends_when_its_own_device_work_has_ended(gaps: list[tuple[int, in
     assert (steps.window.start, steps.window.end) == (markers[complete[0]][0], ends[complete[-1]])
     row = steps.window.last_device_row
     assert row < 0 or ops[row].end == steps.window.end
+
+
+@pytest.mark.parametrize(
+    ("spans", "kept"),
+    [
+        ([(0, 10), (10, 20), (20, 30)], [0, 1, 2]),
+        ([(0, 12), (10, 22), (20, 30)], [0, 1, 2]),
+        ([(0, 40), (5, 10), (10, 20), (40, 50)], [0, 3]),
+        ([(0, 10), (0, 0), (10, 10), (10, 20)], [0, 3]),
+    ],
+)
+def test_markers_that_overlap_are_steps_and_those_inside_another_are_not(spans: list[tuple[int, int]], kept: list[int]) -> None:
+    events = [Event(0, start, end, "annotation", "step") for start, end in spans]
+    steps = find_steps(Tiny(events).timeline(), False).steps
+    assert [(step.host_start, step.host_end) for step in steps] == [spans[number] for number in kept]

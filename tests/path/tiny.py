@@ -74,6 +74,7 @@ class Tiny:
             ints(event.thread for event in events),
             ints(event.start for event in events),
             ints(event.end for event in events),
+            ints(event.end for event in events),
             codes(event.kind for event in events),
             codes(event.meaning for event in events),
             codes(f"{event.meaning or event.kind} {row}" for row, event in enumerate(events)),

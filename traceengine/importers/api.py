@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from traceengine.errors import EmptyTraceError, RunError, UsageError
+from traceengine.hidden import sweep
 from traceengine.importers.fileimport import FileImport, FileTask, RankClaim
 from traceengine.importers.inputs import STDIN, Found, find_inputs, sha256_of, sniff
 from traceengine.importers.issues import INFO, Issue
@@ -75,6 +76,9 @@ def import_traces(request: ImportRequest, progress: ProgressSink | None = None) 
         target = request.out or cache_folder() / key
         if request.out is None and request.use_cache and (stored := _stored(target, key)):
             return stored
+        if request.out is None:
+            # Every other import into the cache has another name.
+            sweep(target.parent)
         with RunWriter(target, replace=request.replace or request.out is None) as writer:
             jobs = max(1, request.jobs or os.cpu_count() or 1)
             scratch = writer.root / ".staging"
@@ -137,7 +141,7 @@ def _stored(target: Path, key: str) -> Run | None:
 def _skipped(found: Found) -> list[Issue]:
     if not found.skipped:
         return []
-    action = "Left out: files of the folder that hold no list of events."
+    action = "Left out: files of the folder that hold no list of events, and links that lead to no file."
     return [Issue("skipped_file", INFO, len(found.skipped), action, ", ".join(path.name for path in found.skipped[:5]))]
 
 

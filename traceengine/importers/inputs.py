@@ -45,7 +45,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Found:
-    """What a request means: `files` to import, and files of its folders that are `skipped` because they hold no trace."""
+    """What a request means: `files` to import, and what its folders hold besides: files without a trace, links to nothing."""
 
     files: tuple[Path, ...]
     skipped: tuple[Path, ...]
@@ -72,6 +72,8 @@ def find_inputs(paths: Iterable[Path | str]) -> Found:
             skipped.update(dict.fromkeys(found.skipped))
         elif path.exists():
             files.setdefault(path)
+        elif path.is_symlink():
+            raise UnreadableInputError("it is a link that leads to no file", where=str(path), hint="Give the file itself.")
         else:
             matches = sorted(Path(match) for match in glob(str(path), recursive=True))  # noqa: PTH207 - may be absolute
             if not matches:
@@ -89,16 +91,22 @@ def _traces_in(folder: Path) -> Found:
         raise UnreadableInputError(
             f"the folder cannot be read ({error.strerror})", where=str(folder), hint="Check its permissions."
         ) from error
-    candidates = [path for path in names if path.is_file() and path.name.endswith(TRACE_SUFFIXES) and not path.name.startswith(".")]
+    candidates = [path for path in names if _is_candidate(path)]
     if not candidates and is_nsys(folder):
         return Found((folder,), ())
-    files = tuple(path for path in candidates if _may_hold_trace(path))
+    files = tuple(path for path in candidates if path.is_file() and _may_hold_trace(path))
     if not files:
         looked_for = ", ".join(f"*{suffix}" for suffix in TRACE_SUFFIXES)
         raise UnreadableInputError(
             f"no traces in this folder (looked for {looked_for})", where=str(folder), hint="Give the folder that holds the trace files."
         )
     return Found(files, tuple(path for path in candidates if path not in files))
+
+
+def _is_candidate(path: Path) -> bool:
+    """Whether an entry of a folder is named like a trace; a link that leads nowhere is one, so that it is reported."""
+    is_named = path.name.endswith(TRACE_SUFFIXES) and not path.name.startswith(".")
+    return is_named and (path.is_file() or (path.is_symlink() and not path.exists()))
 
 
 def _may_hold_trace(path: Path) -> bool:
@@ -121,7 +129,8 @@ def sniff(path: Path) -> Format:
         with path.open("rb") as raw:
             start = raw.read(512)
             raw.seek(0)
-            inner = as_file(open_stream(raw)).read(512)
+            stream = open_stream(raw)
+            inner = as_file(stream).read(512)
     except OSError as error:
         reason = error.strerror or str(error)
         raise UnreadableInputError(f"it cannot be read ({reason})", where=str(path), hint="Check the path and its permissions.") from error
@@ -133,7 +142,9 @@ def sniff(path: Path) -> Format:
         return Format.ARCHIVE
     if not inner:
         raise CorruptTraceError(
-            "the compressed file holds nothing that can be read", where=str(path), hint="Copy it again, or record again."
+            "the compressed file holds nothing that can be read" + (f": {stream.damage}" if stream.damage else ""),
+            where=str(path),
+            hint="Copy it again, or record again.",
         )
     return _sniff_text(inner, path)
 
@@ -145,6 +156,12 @@ def _sniff_text(start: bytes, path: Path) -> Format:
     if text[:1] == b"<":
         raise UnknownFormatError(
             "this is an HTML or XML page, no trace", where=str(path), hint="Download the trace file itself, not the page about it."
+        )
+    if path.name.endswith((".gz", ".zst")) and not start.isascii():
+        raise CorruptTraceError(
+            f"its name ends in {path.suffix}, but it does not begin as compressed data: its start is missing or damaged",
+            where=str(path),
+            hint="Copy it again, or record again.",
         )
     raise UnknownFormatError(
         "this is no trace",

@@ -212,13 +212,19 @@ class _Readable(io.RawIOBase):
     def __init__(self, stream: TextStream) -> None:
         super().__init__()
         self._stream = stream
+        self._position = 0
 
     def readable(self) -> bool:
         """Always."""
         return True
 
+    def tell(self) -> int:
+        """Bytes read so far."""
+        return self._position
+
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         """Fill `buffer` from the stream."""
         text = self._stream.read(len(buffer))
         buffer[: len(text)] = text
+        self._position += len(text)
         return len(text)

@@ -1,7 +1,7 @@
 """Imports some files in a process of its own, told and answering in lines of JSON.
 
 ```
-{"stage": [task, ...]}                          ->  {"advance": n} ...  {"claims": [[claim, ...], ...]}
+{"stage": [task, ...], "caller": process}       ->  {"advance": n} ...  {"claims": [[claim, ...], ...]}
 {"finish": {"root": DIR, "places": [...]}}      ->  {"done": true}
 ```
 A failure is answered as {"error": {...}}. JSON and no pickle, so that nothing but data crosses the border.
@@ -10,8 +10,11 @@ A failure is answered as {"error": {...}}. JSON and no pickle, so that nothing b
 from __future__ import annotations
 
 import json
+import os
+import queue
 import subprocess
 import sys
+import threading
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -48,16 +51,26 @@ def _told(line: str) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
+def _listen(orders: queue.Queue[dict[str, Any]]) -> None:
+    """Pass the orders on. The caller keeps the pipe open until it has ended this process, so its end means a killed caller."""
+    for line in sys.stdin:
+        orders.put(_told(line))
+    os._exit(1)
+
+
 def main() -> None:
-    """Serve one caller."""
+    """Serve one caller, and end with it."""
+    orders: queue.Queue[dict[str, Any]] = queue.Queue()
+    threading.Thread(target=_listen, args=(orders,), name="orders", daemon=True).start()
     try:
-        tasks = [FileTask.from_json(task) for task in _told(sys.stdin.readline())["stage"]]
+        order = orders.get()
+        if os.getppid() != order["caller"]:
+            return
+        tasks = [FileTask.from_json(task) for task in order["stage"]]
         imports = [FileImport(task) for task in tasks]
         claims = [[asdict(claim) for claim in each.stage(_Telling())] for each in imports]
         _say({"claims": claims})
-        order = _told(sys.stdin.readline()).get("finish")
-        if order is None:
-            return
+        order = orders.get()["finish"]
         writer = AttachedWriter(Path(order["root"]))
         for each, places in zip(imports, order["places"], strict=True):
             placements = [Placement(**place["placement"]) for place in places]
@@ -78,7 +91,7 @@ class Worker:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._send({"stage": [task.to_json() for task in tasks]})
+        self._send({"stage": [task.to_json() for task in tasks], "caller": os.getpid()})
 
     def claims(self, progress: ProgressSink) -> list[list[RankClaim]]:
         """Wait for the first step. Raises what the worker met."""

@@ -103,15 +103,22 @@ def _loop_thread(timeline: Timeline) -> int:
     return int(np.bincount(host.thread).argmax()) if len(host) else -1
 
 
+def _outermost(start: IntArray, end: IntArray) -> BoolArray:
+    """Which spans lie inside no other one; spans that merely overlap are both kept. Rows are sorted by (start, longer first)."""
+    outer = np.ones(len(start), np.bool_)
+    outer[1:] = end[1:] > np.maximum.accumulate(end)[:-1]
+    return outer
+
+
 def _recorded_markers(timeline: Timeline, thread: int) -> _Markers | None:
     host = timeline.host
     rows = np.flatnonzero(host.meaning.isin({"step"}) & (host.thread == thread))
     if not len(rows):
         return None
-    rows = rows[host.depth[rows] == host.depth[rows].min()]
+    rows = rows[_outermost(host.start[rows], host.recorded_end[rows])]
     name = tuple(host.name.text(int(row)) or "" for row in rows)
     origin = "profiler" if name[0].startswith("ProfilerStep") else "nvtx"
-    return _Markers(thread, host.start[rows], host.end[rows], _numbers(name), name, origin, np.ones(len(rows), np.bool_))
+    return _Markers(thread, host.start[rows], host.recorded_end[rows], _numbers(name), name, origin, np.ones(len(rows), np.bool_))
 
 
 def _inferred_markers(timeline: Timeline, thread: int) -> _Markers | None:

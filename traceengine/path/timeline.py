@@ -49,7 +49,10 @@ class Codes:
 
 @dataclass(frozen=True)
 class HostEvents:
-    """Events of all host threads that nest, sorted by (thread, start, depth). `end` is cut at the parent's end."""
+    """Events of all host threads that nest, sorted by (thread, start, depth).
+
+    `end` is cut so that events nest, `recorded_end` is what the capture says.
+    """
 
     event_id: IntArray
     parent: IntArray
@@ -57,6 +60,7 @@ class HostEvents:
     thread: IntArray
     start: IntArray
     end: IntArray
+    recorded_end: IntArray
     kind: Codes
     meaning: Codes
     name: Codes
@@ -203,7 +207,8 @@ def _host_events(table: pa.Table, thread: IntArray) -> HostEvents:
     by_id = np.argsort(event_id[order], kind="stable")
     parent = _row_of(event_id[order][by_id], by_id, _ints(table, "parent_id")[order])
     depth = np.where(parent < 0, 0, depth[order])
-    end = _laminar_ends(thread[order], start[order], (start + _ints(table, "dur_ns"))[order], parent, depth)
+    recorded_end = (start + np.maximum(_ints(table, "dur_ns"), 0))[order]
+    end = _laminar_ends(thread[order], start[order], recorded_end, parent, depth)
     return HostEvents(
         event_id[order],
         parent,
@@ -211,6 +216,7 @@ def _host_events(table: pa.Table, thread: IntArray) -> HostEvents:
         thread[order],
         start[order],
         end,
+        recorded_end,
         _codes(table, "kind").take(order),
         _codes(table, "class").take(order),
         _codes(table, "name").take(order),

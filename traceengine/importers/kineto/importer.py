@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from traceengine.errors import EmptyTraceError
+from traceengine.errors import EmptyTraceError, UnknownFormatError
 from traceengine.importers.issues import Issue, issue_rows
 from traceengine.importers.kineto.chunks import Read
 from traceengine.importers.kineto.identity import Identities, groups_of
@@ -104,6 +104,12 @@ def stage_trace(source: SourceFile, read: Read, damage: Callable[[], str | None]
             staged.parts.extend(paired)
             staged.issues.extend(issues)
             scanned = scan(connection, staged.parts)
+    if not any(group.phase for group in scanned.groups):
+        raise UnknownFormatError(
+            "its list holds no trace event (no entry has a phase, `ph`)",
+            where=source.name,
+            hint="Give a trace that export_chrome_trace of torch.profiler wrote.",
+        )
     if scanned.first_ns is None:
         raise EmptyTraceError(
             "it holds no event with a time, only metadata", where=source.name, hint="Record some steps while the profiler is active."
