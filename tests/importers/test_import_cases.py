@@ -41,6 +41,11 @@ def union(run: Run, kinds: tuple[str, ...] = ("kernel", "memcpy", "memset"), key
     return total
 
 
+def warnings(run: Run) -> list[str]:
+    """Codes of the issues that call for attention."""
+    return [row["code"] for row in rows(run, "import_issue") if row["severity"] == "warning"]
+
+
 def kernels(run: Run) -> int:
     """Number of kernels."""
     return sum(row["kind"] == "kernel" for row in rows(run, "device_event"))
@@ -116,6 +121,7 @@ def test_a13_bare_array(tmp_path: Path) -> None:
     assert max(row["ts_ns"] + row["dur_ns"] for row in host + device) - min(row["ts_ns"] for row in host + device) == 145 * US
     assert rows(run, "source")[0]["origin_unix_ns"] is None
     assert all(row["pid"] < 0 for row in host)
+    assert not warnings(run)
 
 
 def test_a15_epoch_times(tmp_path: Path) -> None:
@@ -126,6 +132,7 @@ def test_a15_epoch_times(tmp_path: Path) -> None:
     ends = sorted(origin + row["ts_ns"] + row["dur_ns"] for row in operations)
     assert starts == expected("A15")["start_ns"]
     assert ends == expected("A15")["end_ns"]
+    assert not warnings(run)
 
 
 def test_a17_bases_differ(tmp_path: Path) -> None:
@@ -208,6 +215,12 @@ def test_a28_no_device(tmp_path: Path) -> None:
     assert run.read("device_event").num_rows == 0
 
 
+def test_a29_work_from_before_the_capture(tmp_path: Path) -> None:
+    run = load(tmp_path, "A29")
+    assert issue_codes(run)["launched_before_capture"] == 1
+    assert not warnings(run)
+
+
 def test_a31_links(tmp_path: Path) -> None:
     run = load(tmp_path, "A31")
     assert kernels(run) == 5
@@ -242,6 +255,7 @@ def test_a34_pseudo_events(tmp_path: Path) -> None:
     assert union(run) == 450 * US
     assert len({row["pid"] for row in rows(run, "thread")}) + len({row["device"] for row in rows(run, "device_event")}) == 2
     assert [(row["series"], row["value"]) for row in rows(run, "counter")] == [("GPU Utilization", 55.0)]
+    assert not warnings(run)
 
 
 def self_times(run: Run) -> dict[str, int]:

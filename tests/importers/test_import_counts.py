@@ -82,11 +82,49 @@ def test_unknown_kinds_are_counted(import_bytes: ImportBytes) -> None:
         ("user_annotation", "host_event", "annotation"),
         ("overhead", "host_event", "overhead"),
         ("Trace", "host_event", "marker"),
+        ("python_function", "host_event", "python"),
+        ("cuda_runtime", "host_event", "runtime"),
+        ("hip_runtime", "host_event", "runtime"),
+        ("hpu_runtime", "host_event", "runtime"),
+        ("glow_runtime", "host_event", "runtime"),
+        ("xpu_driver", "host_event", "driver"),
+        ("cpu_instant_event", "host_event", "marker"),
+        ("xpu_kernel", "device_event", "kernel"),
+        ("xpu_memcpy", "device_event", "memcpy"),
+        ("mtia_ccp_events", "device_event", "kernel"),
+        ("gpu_memcpy", "device_event", "memcpy"),
+        ("gpu_memset", "device_event", "memset"),
     ],
 )
 def test_spellings(import_bytes: ImportBytes, category: str, table: str, kind: str) -> None:
     run = import_bytes(document([span("first", 0, 1), {**span("x", 5, 1, category), "args": {"device": 0, "stream": 1}}]))
     assert [row["kind"] for row in rows(run, table) if row["name"] == "x"] == [kind]
+
+
+def test_labels_of_the_device_and_metadata_of_the_file(import_bytes: ImportBytes) -> None:
+    label = {**kernel("ProfilerStep#1", 5, 9), "cat": "gpu_user_annotation"}
+    device = {"id": 0, "name": "NVIDIA H100", "totalGlobalMem": 80, "numSms": 132}
+    info = {"backend": "nccl", "rank": 1, "world_size": 2, "pg_count": 1, "nccl_version": "2.21.5"}
+    events = [
+        span("a", 0, 1),
+        label,
+        {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "ts": 0, "args": {"name": "thread 1 (pt_autograd_0)"}},
+        {"ph": "C", "name": "use", "pid": 0, "ts": 3, "args": {"GPU 0": 4.5, "GPU 1": 5}},
+        {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "mark", "pid": 1, "tid": 1, "ts": 4, "args": {"n": 1}},
+    ]
+    run = import_bytes(document(events, deviceProperties=[device], distributedInfo=info, my_key={"vllm": "0.9"}))
+    assert [(row["name"], row["dur_ns"]) for row in rows(run, "device_annotation")] == [("ProfilerStep#1", 9000)]
+    assert [(row["name"], row["sm_count"], row["memory_bytes"]) for row in rows(run, "device")] == [("NVIDIA H100", 132, 80)]
+    source = rows(run, "source")[0]
+    kept = json.loads(source["metadata"])
+    assert (source["rank"], source["world_size"]) == (1, 2)
+    assert kept["distributedInfo"]["nccl_version"] == "2.21.5"
+    issue = next(row for row in rows(run, "import_issue") if row["code"] == "metadata_left_out")
+    assert (issue["severity"], issue["count"], issue["example"]) == ("info", 1, "my_key")
+    assert [row["name"] for row in rows(run, "thread")] == ["thread 1 (pt_autograd_0)"]
+    assert sorted(row["value"] for row in rows(run, "counter")) == [4.5, 5]
+    assert [row["kind"] for row in rows(run, "host_event") if row["name"] == "mark"] == ["marker"]
+    assert kept["event_counts"]["M|None"] == 1
 
 
 def test_ranges_decide_by_name(import_bytes: ImportBytes) -> None:

@@ -25,7 +25,7 @@ from traceengine.names import load_names
 from traceengine.run import Manifest, Run, RunWriter
 from traceengine.schema import SCHEMA_VERSION
 
-IMPORTER_VERSION = 1
+IMPORTER_VERSION = 2
 """Raised whenever the importers write other tables from the same bytes, so that cached runs are made again."""
 
 _PARALLEL_BYTES = 8 << 20

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from traceengine.errors import EmptyTraceError, UnknownFormatError
-from traceengine.importers.issues import Issue, issue_rows
+from traceengine.importers.issues import INFO, Issue, issue_rows
 from traceengine.importers.kineto.chunks import Read
 from traceengine.importers.kineto.identity import Identities, groups_of
 from traceengine.importers.kineto.meaning import name_table
@@ -115,6 +115,10 @@ def stage_trace(source: SourceFile, read: Read, damage: Callable[[], str | None]
             "it holds no event with a time, only metadata", where=source.name, hint="Record some steps while the profiler is active."
         )
     metadata = read_metadata(staged.document)
+    if metadata.left_out:
+        action = "Left out: unknown keys of the file about itself, whose values may name people, hosts or folders."
+        names = ", ".join(name[:40] for name in metadata.left_out[:5])
+        staged.issues.append(Issue("metadata_left_out", INFO, len(metadata.left_out), action, names))
     vendor = vendor_of_tool(staged.document)
     return StagedTrace(source, folder, staged.parts, metadata, vendor, scanned, counts, staged.truncated, staged.issues)
 

@@ -26,6 +26,7 @@ _PLAIN_KEYS = (
     "torch_version",
     "pytorch_version",
 )
+_UNDERSTOOD_KEYS = ("traceEvents", "distributedInfo", "deviceProperties", "host_name")
 _GROUP_KEYS = ("pg_name", "pg_desc", "backend_config", "pg_size", "ranks", "uid")
 _INT64 = 1 << 63
 
@@ -53,6 +54,8 @@ class TraceMetadata:
     schema_version: str | None
     devices: tuple[DeviceProperties, ...]
     kept: dict[str, Any]
+    left_out: tuple[str, ...]
+    """Keys whose values stay behind: free text that may name people, hosts or folders."""
 
 
 def integer(value: object) -> int | None:
@@ -83,6 +86,7 @@ def read_metadata(document: dict[str, Any]) -> TraceMetadata:
         schema_version=str(version) if isinstance(version, int | str) else None,
         devices=_devices(document),
         kept=_kept(document, distributed),
+        left_out=tuple(sorted(set(document) - set(_PLAIN_KEYS) - set(_UNDERSTOOD_KEYS))),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import duckdb
 
-from traceengine.importers.issues import WARNING, Issue
+from traceengine.importers.issues import INFO, WARNING, Issue
 from traceengine.importers.kineto.identity import Identities, LinkFacts
 from traceengine.importers.kineto.nest import Nester
 from traceengine.importers.kineto.routes import DEVICE
@@ -17,7 +17,7 @@ def quality_issues(job: TableJob, connection: duckdb.DuckDBPyConnection, identit
     operations = job.files(DEVICE)
     issues = _nesting(identities.nester) + _links(identities.facts) + _lost(connection, job.parts)
     if operations:
-        return issues + _device(connection, operations)
+        return issues + _device(connection, operations, _first_launch(connection, job.files("host_event")))
     action = "Nothing is known about any device; record with ProfilerActivity.CUDA (or the device's own) to know."
     return [*issues, Issue("no_device_events", WARNING, 0, action)]
 
@@ -56,26 +56,27 @@ def _lost(connection: duckdb.DuckDBPyConnection, parts: list[str]) -> list[Issue
     return issues
 
 
-def _device(connection: duckdb.DuckDBPyConnection, operations: list[str]) -> list[Issue]:
-    row = connection.execute(statement("device_quality"), {"operations": operations}).fetchone()
+def _first_launch(connection: duckdb.DuckDBPyConnection, host_events: list[str]) -> int | None:
+    """Start of the first call that gives work to a device, in the run's ns."""
+    row = connection.execute(statement("first_launch"), {"host_events": host_events}).fetchone() if host_events else None
+    return row[0] if row else None
+
+
+def _device(connection: duckdb.DuckDBPyConnection, operations: list[str], first_launch: int | None) -> list[Issue]:
+    row = connection.execute(statement("device_quality"), {"operations": operations, "first_launch": first_launch}).fetchone()
     if row is None:
         return []
-    unlinked, unlinked_name, overrunning, overrunning_name, repeated = row
+    unlinked, unlinked_name, earlier, earlier_name, overrunning, overrunning_name, repeated = row
+    lost = "Kept in the device's timeline; the capture does not hold their launch."
+    before = "Kept in the device's timeline; they were launched before the capture began."
+    silent = "Kept in the device's timeline; this kind of capture records no launches."
+    overrun = "Impossible on one stream: busy_dur_ns ends where the next operation starts."
+    twice = "Of a key that occurs twice in an event the last one counts."
     found = (
-        (
-            "unlinked_device_event",
-            WARNING,
-            unlinked,
-            "Kept in the device's timeline; the capture does not hold their launch.",
-            unlinked_name,
-        ),
-        (
-            "overrunning_device_event",
-            WARNING,
-            overrunning,
-            "Impossible on one stream: busy_dur_ns ends where the next operation starts.",
-            overrunning_name,
-        ),
-        ("repeated_key", WARNING, repeated, "Of a key that occurs twice in an event the last one counts.", "device or stream"),
+        Issue("unlinked_device_event", WARNING, unlinked, lost, unlinked_name),
+        Issue("no_launch_calls", INFO, earlier if first_launch is None else 0, silent, earlier_name),
+        Issue("launched_before_capture", INFO, earlier if first_launch is not None else 0, before, earlier_name),
+        Issue("overrunning_device_event", WARNING, overrunning, overrun, overrunning_name),
+        Issue("repeated_key", WARNING, repeated, twice, "device or stream"),
     )
-    return [Issue(code, severity, count, action, example) for code, severity, count, action, example in found if count]
+    return [issue for issue in found if issue.count]
