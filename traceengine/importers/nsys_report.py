@@ -19,15 +19,18 @@ _OLD_TOOL = ("version number is invalid", "newer version", "unsupported version"
 _KINDS = {"parquetdir": "report_pqtdir", "sqlite": "report.sqlite"}
 """Forms of an export, the preferred one first, and how it is called in its folder."""
 _VERSION = re.compile(r"\d{4}\.\d+(?:\.\d+)*")
+_RECORDER = re.compile(rb"Report (\d{4})@(\d+)@(\d+)")
+"""How a report's first bytes name the version that made it: `NVIDIA Tegra Profiler Report 2023@4@4@54-...`."""
+_HEADER_BYTES = 256
 
 
 def find_nsys(told: Path | None, report: Path) -> str:
-    """Path of the nsys to use for `report`. Raises UnreadableInputError when there is none."""
+    """Absolute path of the nsys to use for `report`. Raises UnreadableInputError when there is none."""
     if told is not None:
         program = told / "nsys" if told.is_dir() else told
         if not program.is_file():
             raise UnreadableInputError("there is no nsys at this path", where=str(told), hint="Give the path of the nsys program.")
-        return str(program)
+        return str(program.absolute())
     found = shutil.which("nsys")
     if found is None:
         raise UnreadableInputError(
@@ -85,15 +88,23 @@ def _failure(program: str, report: Path, done: subprocess.CompletedProcess[str])
     said = (done.stderr.strip() or done.stdout.strip()).replace(str(report), report.name)
     version = _version(program)
     if any(words in said.lower() for words in _OLD_TOOL):
-        needed = f"newer than {version}" if version else "newer than the one here"
+        recorder = _recorder(report)
         return InputError(
-            f"it was recorded with an Nsight Systems {needed}, and an nsys reads only reports of its own version and older ones",
+            f"the nsys here ({version or 'of an unknown version'}) is too old for it",
             where=str(report),
-            hint=f"Give the nsys that recorded it, or a newer one, with --nsys PATH, or run there: nsys export -t sqlite {report.name}",
+            hint=f"It needs nsys {recorder or 'of the version that recorded it'} or newer: give that with --nsys PATH,"
+            f" or run there: nsys export -t sqlite {report.name}",
         )
     line = said.splitlines()[-1] if said else "no message"
     named = f"nsys {version}" if version else "nsys"
     return InputError(f"{named} could not export it ({line})", where=str(report), hint=f"Try by hand: nsys export -t sqlite {report.name}")
+
+
+def _recorder(report: Path) -> str | None:
+    """Version that made the report, as far as its first bytes tell."""
+    with report.open("rb") as stream:
+        found = _RECORDER.search(stream.read(_HEADER_BYTES))
+    return b".".join(found.groups()).decode() if found else None
 
 
 def _version(program: str) -> str | None:

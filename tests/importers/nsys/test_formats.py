@@ -202,6 +202,9 @@ def _fake_nsys(folder: Path, body: str) -> Path:
     return program
 
 
+REPORT = b"\x01NVIDIA Tegra Profiler Report 2024@6@1@90-246135548v0."
+
+
 def _report(folder: Path, content: bytes = b"report") -> Path:
     path = folder / "r.nsys-rep"
     path.write_bytes(content)
@@ -250,8 +253,8 @@ def test_without_the_cache_no_export_is_kept(cache: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ('if [ "$1" = "--version" ]; then echo "version 2022.4.2.1-df"; fi; echo "Version number is invalid" >&2; exit 0', "newer than 2022.4.2"),
-        ('echo "Version number is invalid" >&2; exit 1', "newer than the one here"),
+        ('if [ "$1" = "--version" ]; then echo "version 2022.4.2.1-df"; fi; echo "Version number is invalid" >&2; exit 0', r"the nsys here \(2022\.4\.2\.1\) .* needs nsys 2024\.6\.1 or newer"),
+        ('echo "Version number is invalid" >&2; exit 1', "of an unknown version"),
         ('echo "out of luck" >&2; exit 1', "out of luck"),
         ("exit 0", "no message"),
         ('mkdir -p "$7"', "could not export"),
@@ -260,7 +263,7 @@ def test_without_the_cache_no_export_is_kept(cache: Path, tmp_path: Path) -> Non
 def test_a_failing_nsys_is_told_even_when_it_exits_0(body: str, words: str, cache: Path, tmp_path: Path) -> None:
     nsys = _fake_nsys(tmp_path, body)
     with pytest.raises(InputError, match=words) as caught:
-        import_traces(ImportRequest((_report(tmp_path),), out=tmp_path / "run", nsys=nsys))
+        import_traces(ImportRequest((_report(tmp_path, REPORT),), out=tmp_path / "run", nsys=nsys))
     assert "nsys export -t sqlite r.nsys-rep" in str(caught.value)
     assert not list((cache / "exports").iterdir())
     assert not (tmp_path / "run").exists()
