@@ -255,6 +255,9 @@ def _rank_issues(tables: RankTables) -> list[Issue]:
         issues.append(
             Issue("ambiguous_launch", WARNING, tables.ambiguous, "Kept without a launch: two separate calls carry their correlation id.")
         )
+    if tables.before_launch:
+        action = "Kept linked; host and device clocks disagree, so such a delay enters no figure."
+        issues.append(Issue("device_before_launch", WARNING, tables.before_launch, action, f"{-tables.earliest_ns} ns"))
     if tables.foreign:
         issues.append(
             Issue("calls_of_other_devices", INFO, tables.foreign, "Their device work belongs to another rank of the same process.")
