@@ -1,6 +1,6 @@
 -- Device operations of one process and device, by stream and start, with the call that launched them. A correlation id is unique within its process only.
 with call as (
-  select correlation_id, event_id, tid, ts_ns + coalesce(dur_ns, 0) as end_ns, class in ('launch', 'graph_launch', 'copy_call', 'set_call') as launches
+  select correlation_id, event_id, tid, ts_ns, ts_ns + coalesce(dur_ns, 0) as end_ns, class in ('launch', 'graph_launch', 'copy_call', 'set_call') as launches
   from read_parquet($calls)
   where process = $process
 ),
@@ -14,6 +14,7 @@ launch as (
   select
     correlation_id,
     min(event_id) as launch_id,
+    arg_min(ts_ns, event_id) as ts_ns,
     -- Two calls of one id: only when one runs inside the other (a runtime call and the driver call it makes) is the outer one the launch.
     min(tid) = max(tid) and max(end_ns) = arg_min(end_ns, event_id) as certain
   from call
@@ -46,7 +47,8 @@ select
   operation.graph_id,
   operation.graph_node_id,
   operation.args,
-  launch.certain is not null and not launch.certain as ambiguous
+  launch.certain is not null and not launch.certain as ambiguous,
+  case when launch.certain then launch.ts_ns - (operation.ts_ns - $origin) end as early_ns
 from read_parquet($operations) operation
 left join launch using (correlation_id)
 where

@@ -10,7 +10,7 @@ import click
 
 from traceengine.analysis import combine
 from traceengine.cli.rules import rules_option
-from traceengine.cli.session import analysed_inputs, say, warn_of_issues
+from traceengine.cli.session import analysed_inputs, nsys_option, say, warn_of_issues
 from traceengine.report import json as json_report
 from traceengine.report import markdown, text
 from traceengine.verdict import Answer
@@ -23,14 +23,21 @@ _RENDER: dict[str, Callable[[Answer], str]] = {"text": text.render, "md": markdo
 @click.option("--format", "form", type=click.Choice(tuple(_RENDER)), default="text", show_default=True, help="Form of the answer.")
 @click.option("--what-if", "causes", metavar="CAUSE,CAUSE", help="Also replay without these causes: each alone, and together.")
 @rules_option
+@nsys_option
 @click.option("--no-cache", is_flag=True, help="Read and compute everything again, and keep nothing.")
 @click.option("--verbose", is_flag=True, help="Also say on stderr what the import met and how long this took.")
 def analyze_command(
-    inputs: tuple[Path, ...], form: str, causes: str | None, folders: tuple[Path, ...], no_cache: bool, verbose: bool
+    inputs: tuple[Path, ...],
+    form: str,
+    causes: str | None,
+    folders: tuple[Path, ...],
+    nsys: Path | None,
+    no_cache: bool,
+    verbose: bool,
 ) -> None:
     """Say where the wall time went, which bottleneck owns it, and what to try next."""
     began = time.perf_counter()
-    with analysed_inputs(inputs, folders, use_cache=not no_cache) as analysis:
+    with analysed_inputs(inputs, folders, use_cache=not no_cache, nsys=nsys) as analysis:
         wanted = [cause.strip() for cause in (causes or "").split(",") if cause.strip()]
         rendered = _RENDER[form](combine(analysis, wanted) if wanted else analysis.answer)
         if verbose:

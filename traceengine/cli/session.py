@@ -6,9 +6,12 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import click
 
 from traceengine.analysis import Analysis, ensure_analysis
 from traceengine.cli.progress import StderrProgress
@@ -17,6 +20,16 @@ from traceengine.importers import ImportRequest, import_traces
 from traceengine.resources import queries_dir
 from traceengine.rules import RuleSet, load_rules
 from traceengine.run import MANIFEST, Run
+
+
+def nsys_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--nsys PATH`: which nsys exports a `.nsys-rep`."""
+    return click.option(
+        "--nsys",
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+        help="The nsys program that exports .nsys-rep reports; the one on PATH unless given.",
+    )(command)
 
 
 def rule_set(folders: tuple[Path, ...] = ()) -> RuleSet:
@@ -54,17 +67,21 @@ def analysed(run: Run, folders: tuple[Path, ...] = ()) -> Analysis:
 
 
 @contextmanager
-def analysed_inputs(paths: tuple[Path, ...], folders: tuple[Path, ...], *, use_cache: bool) -> Iterator[Analysis]:
-    """The analysis behind the arguments of `analyze`: one run, or traces that are imported into the cache."""
+def analysed_inputs(paths: tuple[Path, ...], folders: tuple[Path, ...], *, use_cache: bool, nsys: Path | None = None) -> Iterator[Analysis]:
+    """The analysis behind the arguments of `analyze`: one run, or traces that are imported into the cache.
+
+    `nsys`: the program that exports reports of Nsight Systems, None for the one on PATH.
+    """
     runs = [path for path in paths if is_run(path)]
     if runs and len(paths) > 1:
         raise UsageError(f"{runs[0]} is a run, and there are other arguments", hint="Give one run, or only traces.")
     if use_cache:
-        yield analysed(Run.open(runs[0]) if runs else import_with_progress(ImportRequest(paths)), folders)
+        yield analysed(Run.open(runs[0]) if runs else import_with_progress(ImportRequest(paths, nsys=nsys)), folders)
         return
     with tempfile.TemporaryDirectory(prefix="traceengine-") as folder:
         place = Path(folder) / "run"
-        run = _shadow(Run.open(runs[0]), place) if runs else import_with_progress(ImportRequest(paths, out=place))
+        request = ImportRequest(paths, out=place, use_cache=False, nsys=nsys)
+        run = _shadow(Run.open(runs[0]), place) if runs else import_with_progress(request)
         yield analysed(run, folders)
 
 

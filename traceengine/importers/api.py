@@ -16,8 +16,9 @@ from typing import IO
 from traceengine.errors import EmptyTraceError, RunError, UsageError
 from traceengine.hidden import sweep
 from traceengine.importers.fileimport import FileImport, FileTask, RankClaim
-from traceengine.importers.inputs import STDIN, Found, find_inputs, sha256_of, sniff
+from traceengine.importers.inputs import STDIN, Format, Found, find_inputs, sha256_of, sniff
 from traceengine.importers.issues import INFO, Issue
+from traceengine.importers.nsys_report import REPORT_SUFFIX, export_report, kept_export
 from traceengine.importers.placement import Placed, Told, place_claims
 from traceengine.importers.progress import ProgressSink, SilentProgress
 from traceengine.importers.worker import Worker
@@ -38,7 +39,8 @@ class ImportRequest:
 
     `paths`: files, folders, globs, `-` for standard input. `out`: the run's folder, or None for the cache
     (`TRACEENGINE_CACHE`, else `XDG_CACHE_HOME/traceengine/runs`), where equal inputs give the stored run. `rank` is told
-    to a single trace. `jobs`: threads and processes, None for the machine's cores.
+    to a single trace. `jobs`: threads and processes, None for the machine's cores. `use_cache`: False takes no stored run and
+    keeps no export. `nsys`: the program that exports `.nsys-rep` reports, None for the one on PATH.
     """
 
     paths: tuple[Path, ...]
@@ -47,6 +49,7 @@ class ImportRequest:
     rank: int | None = None
     jobs: int | None = None
     use_cache: bool = True
+    nsys: Path | None = None
 
 
 def cache_folder() -> Path:
@@ -80,10 +83,10 @@ def import_traces(request: ImportRequest, progress: ProgressSink | None = None) 
             # Every other import into the cache has another name.
             sweep(target.parent)
         with RunWriter(target, replace=request.replace or request.out is None) as writer:
-            jobs = max(1, request.jobs or os.cpu_count() or 1)
+            jobs = _jobs(request)
             scratch = writer.root / ".staging"
             tasks = [
-                FileTask(path, name, kind, _size(path), digest, scratch / str(number), jobs)
+                _task(path, name, kind, digest, scratch / str(number), request)
                 for number, ((path, name), kind, digest) in enumerate(zip(named, kinds, hashes, strict=True))
             ]
             skipped = _skipped(found)
@@ -119,6 +122,37 @@ def _nothing() -> Iterator[str]:
 
 def _standard_input() -> IO[bytes]:
     return sys.stdin.buffer
+
+
+def _jobs(request: ImportRequest) -> int:
+    return max(1, request.jobs or os.cpu_count() or 1)
+
+
+def _task(path: Path, name: str, kind: Format, digest: str, scratch: Path, request: ImportRequest) -> FileTask:
+    return FileTask(_readable(path, digest, scratch, request), name, kind, _size(path), digest, scratch, _jobs(request))
+
+
+def exports_folder() -> Path:
+    """Where exports of reports are kept, one folder per report, called by the hash of its bytes."""
+    return cache_folder() / "exports"
+
+
+def _readable(path: Path, digest: str, scratch: Path, request: ImportRequest) -> Path:
+    """The file itself, or a report's export: kept in the cache, or in `scratch` without one or where it cannot be written."""
+    if path.suffix != REPORT_SUFFIX:
+        return path
+    folder = exports_folder()
+    if request.use_cache and _writable(folder):
+        return kept_export(path, digest, folder, request.nsys)
+    return export_report(path, scratch / "export", request.nsys)
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
 
 
 def _size(path: Path) -> int:

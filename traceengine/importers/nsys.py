@@ -41,9 +41,8 @@ from traceengine.schema import table
 
 @dataclass(frozen=True)
 class NsysOptions:
-    """How to read: the nsys for reports (None: the one on PATH), and DuckDB's threads."""
+    """How to read: DuckDB's threads."""
 
-    nsys: Path | None = None
     threads: int = 2
 
 
@@ -112,7 +111,7 @@ def import_nsys(path: Path, writer: RunWriter, source_id: int = 0, options: Nsys
 def stage_nsys(path: Path, file: NsysFile, folder: Path, options: NsysOptions) -> StagedReport:
     """First pass. Raises EmptyTraceError when there is nothing to analyse, else as `import_nsys`."""
     folder.mkdir(parents=True, exist_ok=True)
-    source = open_nsys(path, folder, options.nsys)
+    source = open_nsys(path, folder)
     try:
         info = read_info(source)
         end = None if info.duration_ns is None or info.duration_ns <= 0 else info.duration_ns + info.shift_ns
@@ -256,6 +255,9 @@ def _rank_issues(tables: RankTables) -> list[Issue]:
         issues.append(
             Issue("ambiguous_launch", WARNING, tables.ambiguous, "Kept without a launch: two separate calls carry their correlation id.")
         )
+    if tables.before_launch:
+        action = "Kept linked; host and device clocks disagree, so such a delay enters no figure."
+        issues.append(Issue("device_before_launch", WARNING, tables.before_launch, action, f"{-tables.earliest_ns} ns"))
     if tables.foreign:
         issues.append(
             Issue("calls_of_other_devices", INFO, tables.foreign, "Their device work belongs to another rank of the same process.")

@@ -7,7 +7,6 @@ from pathlib import Path
 from traceengine.errors import UnknownFormatError, UnreadableInputError
 from traceengine.importers.nsys_arrow import ArrowFolder, ArrowStreams, ParquetFolder
 from traceengine.importers.nsys_jsonl import TABLE_KEY, JsonLines
-from traceengine.importers.nsys_report import export_report
 from traceengine.importers.nsys_source import NsysSource
 from traceengine.importers.nsys_sqlite import SqliteSource
 
@@ -36,8 +35,8 @@ def is_nsys(path: Path) -> bool:
     return start.startswith(b"SQLite format 3\x00") or _is_json_lines(start) or _is_old_json(start)
 
 
-def open_nsys(path: Path, scratch: Path, nsys: Path | None = None) -> NsysSource:
-    """Open an export, by its content. `scratch` takes what must be unpacked.
+def open_nsys(path: Path, scratch: Path) -> NsysSource:
+    """Open an export, by its content. `scratch` takes what must be unpacked; a report is exported before (`nsys_report`).
 
     Raises UnreadableInputError, UnknownFormatError (with the command that makes a readable export) or CorruptTraceError.
     """
@@ -45,8 +44,6 @@ def open_nsys(path: Path, scratch: Path, nsys: Path | None = None) -> NsysSource
         raise UnreadableInputError("there is no such file", where=str(path), hint="Check the path.")
     if path.is_dir():
         return _open_folder(path)
-    if path.suffix == ".nsys-rep":
-        return open_nsys(export_report(path, scratch / "export", nsys), scratch)
     if path.suffix in _REFUSED:
         what, hint = _REFUSED[path.suffix]
         raise UnknownFormatError(f"this is {what}", where=str(path), hint=hint)

@@ -146,6 +146,8 @@ class RankTables:
         self.ambiguous = 0
         self.foreign = 0
         self.unlinked = 0
+        self.before_launch = 0
+        self.earliest_ns = 0
         self._nccl_ranges = 0
         self.rows: Counter[str] = Counter()
         self._calls = self.scratch / f"calls-{self.rank}.parquet"
@@ -293,6 +295,9 @@ class RankTables:
         meaning = pc.fill_null(self._classes.take(codes), "other")
         others = pc.if_else(pc.equal(kind, "memcpy"), "copy", "other")
         self.ambiguous += pc.sum(batch.column("ambiguous")).as_py() or 0
+        early = batch.column("early_ns")
+        self.before_launch += pc.sum(pc.greater(early, 0)).as_py() or 0
+        self.earliest_ns = max(self.earliest_ns, pc.max(early).as_py() or 0)
         self.unlinked += batch.column("launch_id").null_count
         self.rows["device_event"] += count
         first, self.next_id = self.next_id, self.next_id + count

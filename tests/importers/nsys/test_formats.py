@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import stat
@@ -31,8 +32,9 @@ from nsys_helpers import (
     write_streams,
 )
 
+from traceengine.cli.app import run as run_command
 from traceengine.errors import CorruptTraceError, EmptyTraceError, InputError, UnknownFormatError, UnreadableInputError
-from traceengine.importers.nsys import NsysOptions
+from traceengine.importers import ImportRequest, import_traces
 from traceengine.run import Run
 from traceengine.schema import TABLES, TableOrigin
 
@@ -200,35 +202,93 @@ def _fake_nsys(folder: Path, body: str) -> Path:
     return program
 
 
-def test_reports_are_exported_with_the_nsys_given(importer: Callable[..., Run], tmp_path: Path) -> None:
-    export = write_parquet(tmp_path / "ready", _content())
-    report = tmp_path / "r.nsys-rep"
-    report.write_bytes(b"report")
-    body = f'if [ "$2" = "--help" ]; then echo "sqlite, parquetdir"; exit 0; fi\ncp -r "{export}" "$7"'
-    run = importer(report, NsysOptions(nsys=_fake_nsys(tmp_path, body)))
+REPORT = b"\x01NVIDIA Tegra Profiler Report 2024@6@1@90-246135548v0."
+
+
+def _report(folder: Path, content: bytes = b"report") -> Path:
+    path = folder / "r.nsys-rep"
+    path.write_bytes(content)
+    return path
+
+
+def _copying(export: Path, kinds: str, count: Path) -> str:
+    """What a working nsys does: it tells its forms, and every export adds a line to `count`."""
+    return f'if [ "$2" = "--help" ]; then echo "{kinds}"; exit 0; fi\necho "$4" "$3" >> "{count}"\ncp -r "{export}" "$7"'
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and a PATH without nsys."""
+    monkeypatch.setenv("TRACEENGINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'none'}:/bin:/usr/bin")
+    monkeypatch.setattr("traceengine.importers.nsys_report.shutil.which", lambda name: None)
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize(("kinds", "write"), [("sqlite, parquetdir", write_parquet), ("sqlite, hdf", write_sqlite)])
+def test_reports_are_exported_once_in_the_best_form(kinds: str, write: Callable[..., Path], cache: Path, tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    nsys = _fake_nsys(tmp_path, _copying(write(tmp_path / "ready", _content()), kinds, count))
+    report = _report(tmp_path)
+    run = import_traces(ImportRequest((report,), out=tmp_path / "a", nsys=nsys))
     assert run.read("device_event").num_rows == 19
+    assert ask(run, "select path, bytes, kind from source") == [("r.nsys-rep", 6, "nsys")]
+    again = import_traces(ImportRequest((report,), out=tmp_path / "b"))
+    assert again.read("device_event").equals(run.read("device_event")), "the export that is kept needs no nsys"
+    assert len(count.read_text().splitlines()) == 1
+    digest = hashlib.sha256(b"report").hexdigest()
+    assert [entry.name for entry in (cache / "exports").iterdir()] == [digest]
+    import_traces(ImportRequest((_report(tmp_path, b"other"),), out=tmp_path / "c", nsys=nsys))
+    assert len(count.read_text().splitlines()) == 2, "other bytes, another export"
+
+
+def test_without_the_cache_no_export_is_kept(cache: Path, tmp_path: Path) -> None:
+    nsys = _fake_nsys(tmp_path, _copying(write_parquet(tmp_path / "ready", _content()), "parquetdir", tmp_path / "count"))
+    run = import_traces(ImportRequest((_report(tmp_path),), out=tmp_path / "run", use_cache=False, nsys=nsys))
+    assert run.read("device_event").num_rows == 19
+    assert not (cache / "exports").exists()
+    assert {entry.name for entry in run.path.iterdir()} == {"manifest.json", "tables"}
 
 
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ('if [ "$1" = "--version" ]; then echo "version 2022.4.2"; fi; echo "Version number is invalid" >&2; exit 0', "2022.4.2"),
+        ('if [ "$1" = "--version" ]; then echo "version 2022.4.2.1-df"; fi; echo "Version number is invalid" >&2; exit 0', r"the nsys here \(2022\.4\.2\.1\) .* needs nsys 2024\.6\.1 or newer"),
+        ('echo "Version number is invalid" >&2; exit 1', "of an unknown version"),
         ('echo "out of luck" >&2; exit 1', "out of luck"),
+        ("exit 0", "no message"),
+        ('mkdir -p "$7"', "could not export"),
     ],
-)
-def test_a_failing_nsys_is_told_even_when_it_exits_0(body: str, words: str, importer: Callable[..., Run], tmp_path: Path) -> None:
-    report = tmp_path / "r.nsys-rep"
-    report.write_bytes(b"report")
-    with pytest.raises(InputError, match=words):
-        importer(report, NsysOptions(nsys=_fake_nsys(tmp_path, body)))
+)  # fmt: skip
+def test_a_failing_nsys_is_told_even_when_it_exits_0(body: str, words: str, cache: Path, tmp_path: Path) -> None:
+    nsys = _fake_nsys(tmp_path, body)
+    with pytest.raises(InputError, match=words) as caught:
+        import_traces(ImportRequest((_report(tmp_path, REPORT),), out=tmp_path / "run", nsys=nsys))
+    assert "nsys export -t sqlite r.nsys-rep" in str(caught.value)
+    assert not list((cache / "exports").iterdir())
+    assert not (tmp_path / "run").exists()
 
 
-def test_without_nsys_the_error_says_how(importer: Callable[..., Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = tmp_path / "r.nsys-rep"
-    report.write_bytes(b"report")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UnreadableInputError, match="no nsys is on PATH"):
-        importer(report)
+def test_an_nsys_that_cannot_run_is_told(cache: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "nsys"
+    broken.write_text("#!/bin/sh\n")
+    with pytest.raises(InputError, match="did not run"):
+        import_traces(ImportRequest((_report(tmp_path),), out=tmp_path / "run", nsys=broken))
+    with pytest.raises(UnreadableInputError, match="there is no nsys at this path"):
+        import_traces(ImportRequest((_report(tmp_path),), out=tmp_path / "run", nsys=tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("command", ["analyze", "doctor", "import"])
+def test_the_commands_take_nsys(command: str, cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [command, str(_report(tmp_path)), *(("-o", str(tmp_path / "run")) if command == "import" else ())]
+    assert run_command(arguments) == 2
+    said = capsys.readouterr().err
+    assert "no nsys is on PATH" in said
+    assert "--nsys PATH" in said
+    assert "nsys export -t sqlite r.nsys-rep" in said
+    nsys = _fake_nsys(tmp_path, _copying(write_parquet(tmp_path / "ready", _content()), "parquetdir", tmp_path / "count"))
+    assert run_command([*arguments, "--nsys", str(nsys.parent)]) == 0
+    assert capsys.readouterr().out
 
 
 def test_uint64_ids_keep_their_bits(tmp_path: Path) -> None:

@@ -400,6 +400,17 @@ def test_records_that_end_before_they_start_are_counted(importer: Importer, tmp_
     assert _issues(run)["lost_device_event_without_end"][0] == 1
 
 
+def test_work_before_its_launch_is_told(importer: Importer, tmp_path: Path) -> None:
+    run = _import(
+        importer,
+        tmp_path,
+        CUPTI_ACTIVITY_KIND_KERNEL=[kernel(100, 200, 1), kernel(250, 300, 2), kernel(360, 400, 3), kernel(470, 480, 4)],
+        CUPTI_ACTIVITY_KIND_RUNTIME=[call(120, 130, 1), call(240, 260, 2), call(390, 395, 3), call(470, 475, 4)],
+    )
+    assert _issues(run)["device_before_launch"] == (2, "-30 ns")
+    assert ask(run, "select count(launch_id) from device_event") == [(4,)]
+
+
 def test_helpers_of_a_single_rank_belong_to_it(importer: Importer, tmp_path: Path) -> None:
     worker = global_ids(7000, 7000)
     run = _import(
