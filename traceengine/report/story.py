@@ -146,12 +146,15 @@ def card_evidence(card: ExperimentCard) -> list[tuple[str, str, str]]:
 
 
 def issues(answer: Answer) -> list[str]:
-    """What the import repaired or could not tell, without what `notes` says already."""
+    """What the import repaired or could not tell, once for all ranks, without what `notes` says already."""
     said = {note.code for note in answer.leading.unknown}
+    counts: dict[tuple[str, str], list[int]] = {}
+    for issue in answer.issues:
+        if issue.severity != "info" and issue.code not in said:
+            counts.setdefault((issue.code, issue.action), []).append(issue.count)
     return [
-        f"{issue.code}{f' ({issue.count})' if issue.count else ''}: {issue.action}"
-        for issue in answer.issues
-        if issue.severity != "info" and issue.code not in said
+        f"{code}{f' ({sum(each)})' if sum(each) else ''}{f' on {len(each)} ranks' if len(each) > 1 else ''}: {action}"
+        for (code, action), each in counts.items()
     ]
 
 
