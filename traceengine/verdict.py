@@ -1,7 +1,8 @@
 """Findings and path costs → one verdict per rank: owner, bound, runner-up, confidence, unknowns, the next experiment.
 
-Causes are ranked by their exposed time per step. Compute is what a training step is for: it owns the verdict unless a
-cause that could be removed costs at least `min_owner_share` of the steady steps.
+Causes are ranked by what the replay without them saves, and by exposed time where that does not decide: see `ranked`.
+Compute is what a training step is for: it owns the verdict unless a cause that could be removed costs at least
+`min_owner_share` of the steady steps.
 """
 
 from __future__ import annotations
@@ -48,8 +49,10 @@ class VerdictParameters:
 @dataclass(frozen=True)
 class CauseCost:
     """One cause of a rank: see view path_cost. Per step (of the window without steps): `saving_ns` is what the replay
-    without the cause saves, None when the replay does not reproduce the recording or the cause is unknown; `exposed_ns` is
-    its exposed time."""
+    without the cause saves, None when the replay does not reproduce the recording, when what is then left of the run is time
+    that the trace does not explain, or when the cause is unknown; `exposed_ns` is its exposed time. `saving_share` is the
+    saving as a share of a step. `saving_limit` is the class id that limits the run without the cause, `unknown` for
+    unexplained time."""
 
     cause: str
     path_ns: int
@@ -62,6 +65,8 @@ class CauseCost:
     step_min_ns: int | None
     step_median_ns: int | None
     step_max_ns: int | None
+    saving_share: float | None
+    saving_limit: str | None
 
     @property
     def bound_ns(self) -> int:
@@ -72,6 +77,11 @@ class CauseCost:
     def bound(self) -> str:
         """What the bound rests on."""
         return "exposed time" if self.saving_ns is None else "replay"
+
+    @property
+    def bound_share(self) -> float:
+        """`bound_ns` as a share of a step."""
+        return self.exclusive_share if self.saving_share is None else self.saving_share
 
 
 @dataclass(frozen=True)
@@ -169,13 +179,17 @@ class ImportIssue:
 
 @dataclass(frozen=True)
 class Combination:
-    """A replay that was asked for: what removing these causes together saves per steady step (of the window without steps).
+    """A replay that was asked for: what these changes together save per steady step (of the window without steps).
 
-    `saving_ns` is None when the replay does not reproduce the recording: unknown.
+    `causes` are class ids that are removed and named experiments. `saving_ns` is None when that is not estimable; `bound` and
+    `reason` say how far it can be trusted, `next_limit` what the replayed run then waits for (class id or `unknown`).
     """
 
     causes: tuple[str, ...]
     saving_ns: int | None
+    bound: str
+    reason: str
+    next_limit: str | None
 
 
 @dataclass(frozen=True)
@@ -195,12 +209,17 @@ class Answer:
         return next(verdict for verdict in self.ranks if verdict.rank == self.leading_rank)
 
 
-def _causes(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[CauseCost, ...]:
+def _causes(connection: duckdb.DuckDBPyConnection, rank: int, parameters: VerdictParameters) -> tuple[CauseCost, ...]:
     rows = connection.execute(
         "select cause, path_ns, path_share, exclusive_ns, exclusive_share, steps, steps_hit,"
-        " step_min_ns, step_median_ns, step_max_ns, replay_ns from path_cost where rank = $rank order by exclusive_ns desc, cause",
+        " step_min_ns, step_median_ns, step_max_ns, replay_ns, next_limit"
+        " from path_cost where rank = $rank order by exclusive_ns desc, cause",
         {"rank": rank},
     ).fetchall()
+    total = max(sum(row[1] for row in rows), 1)
+    shown = {row[0] for row in rows if row[4] >= parameters.min_runner_up_share}
+    # Time without any event that the recording hides behind the device may be the wait for just that device work.
+    rows = [(*row[:-1], "unknown" if row[-1] == "host_other" and "host_other" not in shown else row[-1]) for row in rows]
     return tuple(
         CauseCost(
             cause,
@@ -209,13 +228,15 @@ def _causes(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[CauseCost
             exclusive_ns,
             exclusive_share,
             hit,
-            None if replay is None else replay // max(steps, 1),
+            None if replay is None or limit == "unknown" else replay // max(steps, 1),
             exclusive_ns // max(steps, 1),
             low,
             middle,
             high,
+            None if replay is None or limit == "unknown" else replay / total,
+            limit,
         )
-        for cause, path_ns, path_share, exclusive_ns, exclusive_share, steps, hit, low, middle, high, replay in rows
+        for cause, path_ns, path_share, exclusive_ns, exclusive_share, steps, hit, low, middle, high, replay, limit in rows
     )
 
 
@@ -261,26 +282,41 @@ def _findings(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[Finding
     )
 
 
-def _owner(
-    causes: Sequence[CauseCost], notes: Sequence[Note], needed: float, parameters: VerdictParameters
-) -> tuple[str, CauseCost | None]:
-    """Owner's class id, and the removable cause with the most exposed time."""
+def ranked(causes: Sequence[CauseCost], needed: float, parameters: VerdictParameters) -> list[CauseCost]:
+    """Removable causes, the one to remove first in front; `causes` come by exposed time, most first.
+
+    What counts is the saving by replay (exposed time where the replay cannot tell). Savings that differ by less than what is
+    called little are equal: then the one with more exposed time leads, for that time is lost for certain. When no cause alone
+    saves what an owner needs, several hold the run together: each is hidden behind another, and exposed time ranks them.
+    """
     removable = [cause for cause in causes if cause.cause not in NOT_REMOVABLE]
-    top = removable[0] if removable else None
+    best = max((cause.bound_share for cause in removable), default=0.0)
+    if best < needed:
+        return removable
+    least = max(best - parameters.min_runner_up_share, needed)
+    leading = [cause for cause in removable if cause.bound_share >= least]
+    return leading + sorted((cause for cause in removable if cause.bound_share < least), key=lambda cause: -cause.bound_share)
+
+
+def _weight(cause: CauseCost) -> float:
+    """The share of a step by which a cause is judged: of saving and exposed time the larger."""
+    return max(cause.bound_share, cause.exclusive_share)
+
+
+def _owner(causes: Sequence[CauseCost], top: CauseCost | None, notes: Sequence[Note], needed: float, parameters: VerdictParameters) -> str:
+    """Owner's class id; `top` is the first of the ranked causes."""
     share = {cause.cause: cause.exclusive_share for cause in causes}
     if not causes or any(note.blocks for note in notes) or share.get("unknown", 0.0) > parameters.max_unknown_share:
-        return "unknown", top
-    if top is not None and top.exclusive_share >= needed:
-        return top.cause, top
+        return "unknown"
+    if top is not None and _weight(top) >= needed:
+        return top.cause
     # Compute that owns less than what nobody knows owns nothing.
-    return ("unknown" if share.get("unknown", 0.0) > share.get("compute", 0.0) else "compute"), top
+    return "unknown" if share.get("unknown", 0.0) > share.get("compute", 0.0) else "compute"
 
 
 def saves_little(cause: CauseCost, parameters: VerdictParameters) -> bool:
-    """True when the replay without the cause saves hardly any of its exposed share: something else takes over at once."""
-    if cause.saving_ns is None or not cause.exclusive_share:
-        return False
-    return cause.saving_ns * cause.exclusive_share < parameters.min_runner_up_share * cause.exposed_ns
+    """True when the replay without the cause saves hardly any of a step: something else takes over at once."""
+    return cause.saving_share is not None and cause.saving_share < parameters.min_runner_up_share
 
 
 def _confidence(
@@ -292,15 +328,15 @@ def _confidence(
     if owner is None or owner.cause == "unknown":
         return "low", (*reasons, "the capture cannot tell the owner")
     if owner.cause != "compute":
-        above = owner.exclusive_share - parameters.min_owner_share
+        above = _weight(owner) - parameters.min_owner_share
         if saves_little(owner, parameters):
             reasons.append("removed alone it saves little, because the host or another resource takes nearly as long")
-        margin = owner.exclusive_share - (runner_up.exclusive_share if runner_up else 0.0)
+        margin = _weight(owner) - (_weight(runner_up) if runner_up else 0.0)
         if runner_up and runner_up.cause not in NOT_REMOVABLE and margin < parameters.clear_margin:
             reasons.append(f"{runner_up.cause} costs nearly as much")
         if above < 0.03:
             reasons.append("it is close to the smallest share that can own a verdict")
-    elif runner_up and parameters.min_owner_share - runner_up.exclusive_share < 0.03:
+    elif runner_up and parameters.min_owner_share - _weight(runner_up) < 0.03:
         reasons.append(f"{runner_up.cause} is close to the share that would make it the owner")
     # A window without one whole step may hold anything: warm-up, evaluation, half a step.
     level = "high" if not reasons else "medium" if len(reasons) == 1 and steps.steady else "low"
@@ -310,18 +346,18 @@ def _confidence(
 def _card(
     causes: Sequence[CauseCost], findings: Sequence[Finding], rules: RuleSet, target: CauseCost | None, parameters: VerdictParameters
 ) -> ExperimentCard | None:
-    """The experiment for `target`, the removable cause with the most exposed time, when that is worth one."""
+    """The experiment for `target`, the removable cause that ranks first, when that is worth one."""
     if target is None or saves_little(target, parameters):
         return None
     for finding in findings:
         if finding.bottleneck != target.cause or finding.status != "hit":
             continue
         recording = finding.evidence.get("profiler_share")
-        if isinstance(recording, float) and target.exclusive_share - recording < parameters.min_card_share:
+        if isinstance(recording, float) and _weight(target) - recording < parameters.min_card_share:
             # What recording the events cost may be all of it; an owner by a clear margin is worth the test even so.
-            if target.exclusive_share < parameters.min_owner_share:
+            if _weight(target) < parameters.min_owner_share:
                 return None
-        elif target.exclusive_share < parameters.min_card_share:
+        elif _weight(target) < parameters.min_card_share:
             return None
         rule = rules.rule(finding.rule)
         row = {**finding.evidence, "cost_ns": finding.cost_ns, "step": None}
@@ -336,7 +372,7 @@ def _card(
 
 def _not_advised(findings: Sequence[Finding], target: CauseCost | None, parameters: VerdictParameters) -> tuple[NotAdvised, ...]:
     found = []
-    if target is not None and target.exclusive_share >= parameters.min_card_share and saves_little(target, parameters):
+    if target is not None and _weight(target) >= parameters.min_card_share and saves_little(target, parameters):
         found.append(NotAdvised(target.cause, f"{target.cause} alone: something else takes nearly as long and would be the limit at once"))
     for finding in findings:
         reason = finding.evidence.get("not_advised")
@@ -354,13 +390,14 @@ def _is_healthy(owner: str, causes: Sequence[CauseCost], confidence: str, parame
 
 def judge(connection: duckdb.DuckDBPyConnection, rank: int, rules: RuleSet, parameters: VerdictParameters) -> RankVerdict:
     """The verdict for one rank; `connection` sees the run's tables, findings included."""
-    causes = _causes(connection, rank)
+    causes = _causes(connection, rank, parameters)
     steps = _steps(connection, rank, parameters)
     findings = _findings(connection, rank)
     notes = rank_notes(connection, rank)
     counted = steps.steady >= parameters.min_steps
     needed = parameters.min_owner_share if counted else parameters.min_owner_share_without_statistics
-    owner, removable = _owner(causes, notes, needed, parameters)
+    removable = next(iter(ranked(causes, needed, parameters)), None)
+    owner = _owner(causes, removable, notes, needed, parameters)
     owned = next((cause for cause in causes if cause.cause == owner), None)
     others = [c for c in causes if c.cause not in (owner, "unknown") and c.exclusive_share >= parameters.min_runner_up_share]
     runner_up = others[0] if others else None
