@@ -4,61 +4,25 @@
 -- needs = ["step_cause"]
 -- why = "Checkpoints written on the loop's thread: rare and long, so judged by the mean over the window."
 --
--- [params.min_share]
--- default = 0.05
--- unit = "share"
--- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+-- [params]
+-- min_share = { default = 0.05, unit = "share", doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by." }
 --
--- [evidence.share]
--- type = "double"
--- unit = "share"
--- doc = "Exposed time of the class divided by the time of the steady steps."
---
--- [evidence.per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
---
--- [evidence.path_per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "The same for all its time on the path, hidden or not."
---
--- [evidence.steps_hit]
--- type = "bigint"
--- doc = "Steady steps in which the class has exposed time."
---
--- [evidence.saving_steps]
--- type = "bigint"
--- doc = "Steady steps that spend more than a twentieth of their time saving."
---
--- [evidence.save_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Mean saving time of such a step."
---
--- [evidence.top_scope]
--- type = "varchar"
--- doc = "Range or frame with most of the time."
---
--- [evidence.not_advised]
--- type = "varchar"
--- doc = "Advice that was considered and does not apply, with the reason."
+-- [evidence]
+-- share = { type = "double", unit = "share", doc = "Exposed time of the class divided by the time of the steady steps." }
+-- per_step_ns = { type = "bigint", unit = "ns", doc = "Exposed time of the class per steady step (mean); of the window when there are no steps." }
+-- path_per_step_ns = { type = "bigint", unit = "ns", doc = "The same for all its time on the path, hidden or not." }
+-- steps_hit = { type = "bigint", doc = "Steady steps in which the class has exposed time." }
+-- saving_steps = { type = "bigint", doc = "Steady steps that spend more than a twentieth of their time saving." }
+-- save_ns = { type = "bigint", unit = "ns", doc = "Mean saving time of such a step." }
+-- top_scope = { type = "varchar", doc = "Range or frame with most of the time." }
+-- not_advised = { type = "varchar", doc = "Advice that was considered and does not apply, with the reason." }
 --
 -- [[experiment]]
 -- when = "true"
 -- hypothesis = "{saving_steps} steps save for {save_ns} each; written by another thread from a copy, the loop only pays for the copy."
 -- change = "write the checkpoint asynchronously (torch.distributed.checkpoint.async_save, or a thread that writes a CPU copy), at the same cadence."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["checkpoint_complete", "resumable", "recovery_point_bound", "host_memory"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 -- ///
 with rank_cost as (select * from class_cost where cause = 'checkpoint'),
 saving as (

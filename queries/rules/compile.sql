@@ -4,76 +4,32 @@
 -- needs = ["step_cause"]
 -- why = "Compiling, recompiling, graph capture or module loading in steady steps: work that a warmed-up loop does not do."
 --
--- [params.min_share]
--- default = 0.05
--- unit = "share"
--- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+-- [params]
+-- min_share = { default = 0.05, unit = "share", doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by." }
 --
--- [evidence.share]
--- type = "double"
--- unit = "share"
--- doc = "Exposed time of the class divided by the time of the steady steps."
---
--- [evidence.per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
---
--- [evidence.path_per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "The same for all its time on the path, hidden or not."
---
--- [evidence.steps_hit]
--- type = "bigint"
--- doc = "Steady steps in which the class has exposed time."
---
--- [evidence.compilations]
--- type = "bigint"
--- doc = "Outermost compile events in the steady steps; forward and backward of a compiled module are two."
---
--- [evidence.compile_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Mean duration of one."
---
--- [evidence.what]
--- type = "varchar"
--- doc = "Name of the longest one."
---
--- [evidence.not_advised]
--- type = "varchar"
--- doc = "Advice that was considered and does not apply, with the reason."
+-- [evidence]
+-- share = { type = "double", unit = "share", doc = "Exposed time of the class divided by the time of the steady steps." }
+-- per_step_ns = { type = "bigint", unit = "ns", doc = "Exposed time of the class per steady step (mean); of the window when there are no steps." }
+-- path_per_step_ns = { type = "bigint", unit = "ns", doc = "The same for all its time on the path, hidden or not." }
+-- steps_hit = { type = "bigint", doc = "Steady steps in which the class has exposed time." }
+-- compilations = { type = "bigint", doc = "Outermost compile events in the steady steps; forward and backward of a compiled module are two." }
+-- compile_ns = { type = "bigint", unit = "ns", doc = "Mean duration of one." }
+-- what = { type = "varchar", doc = "Name of the longest one." }
+-- not_advised = { type = "varchar", doc = "Advice that was considered and does not apply, with the reason." }
 --
 -- [[experiment]]
 -- when = "steps_hit > 1 and compilations > 1"
 -- hypothesis = "{compilations} compilations in steady steps, {compile_ns} each: the compiled code does not fit the shapes or values that come."
 -- change = "keep one cause of recompilation fixed: mark the changing dimension dynamic (torch._dynamo.mark_dynamic or dynamic=True), or pad it to few bucket sizes; TORCH_LOGS=recompiles names it."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["forward_parity", "backward_parity", "update_parity", "shape_coverage", "warm_up_excluded"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 --
 -- [[experiment]]
 -- when = "true"
 -- hypothesis = "{per_step_ns} a step go to compilation; once warm it does not come back."
 -- change = "run the representative shapes before the measured window (warm-up), with the compile cache kept; nothing else."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["forward_parity", "warm_up_excluded", "shape_coverage"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 -- ///
 with rank_cost as (select * from class_cost where cause = 'compile'),
 -- Operators and ranges stand between the phases of one compilation, so that the parent alone does not tell what is outermost.

@@ -4,51 +4,19 @@
 -- needs = ["step_cause"]
 -- why = "Kernels (on a capture without device work: operators) are what the step consists of."
 --
--- [params.min_share]
--- default = 0.05
--- unit = "share"
--- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+-- [params]
+-- min_share = { default = 0.05, unit = "share", doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by." }
 --
--- [evidence.share]
--- type = "double"
--- unit = "share"
--- doc = "Exposed time of the class divided by the time of the steady steps."
---
--- [evidence.per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
---
--- [evidence.path_per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "The same for all its time on the path, hidden or not."
---
--- [evidence.steps_hit]
--- type = "bigint"
--- doc = "Steady steps in which the class has exposed time."
---
--- [evidence.top_class]
--- type = "varchar"
--- doc = "Class of kernels with the most time."
---
--- [evidence.top_class_share]
--- type = "double"
--- unit = "share"
--- doc = "Its share of the kernel time."
---
--- [evidence.top_kernel]
--- type = "varchar"
--- doc = "Kernel, or operator without device work, with the most time on the path."
---
--- [evidence.device_busy_share]
--- type = "double"
--- unit = "share"
--- doc = "Device busy time divided by its span; NULL without device work."
---
--- [evidence.not_advised]
--- type = "varchar"
--- doc = "Advice that was considered and does not apply, with the reason."
+-- [evidence]
+-- share = { type = "double", unit = "share", doc = "Exposed time of the class divided by the time of the steady steps." }
+-- per_step_ns = { type = "bigint", unit = "ns", doc = "Exposed time of the class per steady step (mean); of the window when there are no steps." }
+-- path_per_step_ns = { type = "bigint", unit = "ns", doc = "The same for all its time on the path, hidden or not." }
+-- steps_hit = { type = "bigint", doc = "Steady steps in which the class has exposed time." }
+-- top_class = { type = "varchar", doc = "Class of kernels with the most time." }
+-- top_class_share = { type = "double", unit = "share", doc = "Its share of the kernel time." }
+-- top_kernel = { type = "varchar", doc = "Kernel, or operator without device work, with the most time on the path." }
+-- device_busy_share = { type = "double", unit = "share", doc = "Device busy time divided by its span; NULL without device work." }
+-- not_advised = { type = "varchar", doc = "Advice that was considered and does not apply, with the reason." }
 -- ///
 with rank_cost as (select * from class_cost where cause = 'compute'),
 by_class as (

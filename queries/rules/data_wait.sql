@@ -4,104 +4,42 @@
 -- needs = ["step_cause"]
 -- why = "Wall time in which the loop's thread waits for input, or produces it itself, while the device has nothing to do."
 --
--- [params.min_share]
--- default = 0.05
--- unit = "share"
--- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+-- [params]
+-- min_share = { default = 0.05, unit = "share", doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by." }
+-- spare = { default = 1.25, doc = "Workers are suggested for this multiple of the measured need: a loader that only just keeps up waits at every hiccup." }
 --
--- [params.spare]
--- default = 1.25
--- doc = "Workers are suggested for this multiple of the measured need: a loader that only just keeps up waits at every hiccup."
---
--- [evidence.share]
--- type = "double"
--- unit = "share"
--- doc = "Exposed time of the class divided by the time of the steady steps."
---
--- [evidence.per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
---
--- [evidence.path_per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "The same for all its time on the path, hidden or not."
---
--- [evidence.steps_hit]
--- type = "bigint"
--- doc = "Steady steps in which the class has exposed time."
---
--- [evidence.loader]
--- type = "varchar"
--- doc = "single_process, workers, or range (a range or frame that names.csv marks as loading)."
---
--- [evidence.batches]
--- type = "bigint"
--- doc = "Loader calls on the path in the steady steps."
---
--- [evidence.load_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Mean duration of a loader call on the loop's thread."
---
--- [evidence.other_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Mean rest of a step: the time in which the loader has to produce the step's batches."
---
--- [evidence.suggested_workers]
--- type = "bigint"
--- doc = "Smallest number of workers that produce a step's batches in the rest of a step, with spare."
---
--- [evidence.not_advised]
--- type = "varchar"
--- doc = "Advice that was considered and does not apply, with the reason."
+-- [evidence]
+-- share = { type = "double", unit = "share", doc = "Exposed time of the class divided by the time of the steady steps." }
+-- per_step_ns = { type = "bigint", unit = "ns", doc = "Exposed time of the class per steady step (mean); of the window when there are no steps." }
+-- path_per_step_ns = { type = "bigint", unit = "ns", doc = "The same for all its time on the path, hidden or not." }
+-- steps_hit = { type = "bigint", doc = "Steady steps in which the class has exposed time." }
+-- loader = { type = "varchar", doc = "single_process, workers, or range (a range or frame that names.csv marks as loading)." }
+-- batches = { type = "bigint", doc = "Loader calls on the path in the steady steps." }
+-- load_ns = { type = "bigint", unit = "ns", doc = "Mean duration of a loader call on the loop's thread." }
+-- other_ns = { type = "bigint", unit = "ns", doc = "Mean rest of a step: the time in which the loader has to produce the step's batches." }
+-- suggested_workers = { type = "bigint", doc = "Smallest number of workers that produce a step's batches in the rest of a step, with spare." }
+-- not_advised = { type = "varchar", doc = "Advice that was considered and does not apply, with the reason." }
 --
 -- [[experiment]]
 -- when = "loader = 'single_process'"
 -- hypothesis = "The loop's own process makes each batch ({load_ns}) while nothing else moves; num_workers = {suggested_workers} makes it beside the rest of the step ({other_ns})."
 -- change = "DataLoader(num_workers={suggested_workers}, persistent_workers=True); keep dataset, sampler, transforms and batch size."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["sample_coverage", "input_equivalence", "host_memory"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 --
 -- [[experiment]]
 -- when = "loader = 'workers'"
 -- hypothesis = "The workers deliver slower than the rest of the step ({other_ns}) needs."
 -- change = "double num_workers (prefetch_factor unchanged, persistent_workers=True); if host cores are used up, cache or pre-decode the samples instead."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["sample_coverage", "input_equivalence", "host_memory"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 --
 -- [[experiment]]
 -- when = "loader = 'range'"
 -- hypothesis = "The loop's thread spends {per_step_ns} a step in ranges marked as loading."
 -- change = "fetch the next batch in a background thread or worker one step ahead (a bounded queue of 2); keep the order of batches."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["sample_coverage", "input_equivalence", "host_memory"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 -- ///
 with rank_cost as (select * from class_cost where cause = 'data_wait'),
 -- Loader calls of the thread on which the path met them: loaders of other threads are not the loop's wait.

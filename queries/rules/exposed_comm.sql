@@ -4,110 +4,43 @@
 -- needs = ["step_cause"]
 -- why = "Time in which the device only communicates, or the loop waits for a collective, and nothing computes."
 --
--- [params.min_share]
--- default = 0.05
--- unit = "share"
--- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+-- [params]
+-- min_share = { default = 0.05, unit = "share", doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by." }
+-- small_bytes = { default = 1048576, unit = "bytes", doc = "Collectives below this size are bound by latency and not by the link." }
+-- many = { default = 20, doc = "So many small collectives a step are worth bundling." }
 --
--- [params.small_bytes]
--- default = 1048576
--- unit = "bytes"
--- doc = "Collectives below this size are bound by latency and not by the link."
---
--- [params.many]
--- default = 20
--- doc = "So many small collectives a step are worth bundling."
---
--- [evidence.share]
--- type = "double"
--- unit = "share"
--- doc = "Exposed time of the class divided by the time of the steady steps."
---
--- [evidence.per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
---
--- [evidence.path_per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "The same for all its time on the path, hidden or not."
---
--- [evidence.steps_hit]
--- type = "bigint"
--- doc = "Steady steps in which the class has exposed time."
---
--- [evidence.collectives_per_step]
--- type = "double"
--- doc = "Communication kernels, or collective ranges without a device, per step."
---
--- [evidence.comm_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Communication time per step, hidden or not."
---
--- [evidence.hidden_share]
--- type = "double"
--- unit = "share"
--- doc = "Share of the communication time that compute hides."
---
--- [evidence.mean_bytes]
--- type = "bigint"
--- unit = "bytes"
--- doc = "Mean size of a collective; NULL when the capture does not tell."
---
--- [evidence.top_op]
--- type = "varchar"
--- doc = "The communication operation with the most time."
---
--- [evidence.not_advised]
--- type = "varchar"
--- doc = "Advice that was considered and does not apply, with the reason."
+-- [evidence]
+-- share = { type = "double", unit = "share", doc = "Exposed time of the class divided by the time of the steady steps." }
+-- per_step_ns = { type = "bigint", unit = "ns", doc = "Exposed time of the class per steady step (mean); of the window when there are no steps." }
+-- path_per_step_ns = { type = "bigint", unit = "ns", doc = "The same for all its time on the path, hidden or not." }
+-- steps_hit = { type = "bigint", doc = "Steady steps in which the class has exposed time." }
+-- collectives_per_step = { type = "double", doc = "Communication kernels, or collective ranges without a device, per step." }
+-- comm_ns = { type = "bigint", unit = "ns", doc = "Communication time per step, hidden or not." }
+-- hidden_share = { type = "double", unit = "share", doc = "Share of the communication time that compute hides." }
+-- mean_bytes = { type = "bigint", unit = "bytes", doc = "Mean size of a collective; NULL when the capture does not tell." }
+-- top_op = { type = "varchar", doc = "The communication operation with the most time." }
+-- not_advised = { type = "varchar", doc = "Advice that was considered and does not apply, with the reason." }
 --
 -- [[experiment]]
 -- when = "collectives_per_step >= 20 and (mean_bytes is null or mean_bytes < 1048576)"
 -- hypothesis = "{collectives_per_step} collectives a step of {mean_bytes} are bound by latency; fewer, larger ones move the same bytes in less time."
 -- change = "bundle them: DDP bucket_cap_mb x 4 (or larger FSDP wrapping units); nothing else."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["version_specific_api", "global_scaling", "all_ranks_run_it", "loss_curve"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 --
 -- [[experiment]]
 -- when = "hidden_share < 0.5"
 -- hypothesis = "Only {hidden_share} of the communication is hidden; started earlier, it can run beside the backward pass."
 -- change = "start it earlier: overlap of gradient reduction with backward, or prefetch of the next all-gather (FSDP backward_prefetch / forward_prefetch); nothing else."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["version_specific_api", "global_scaling", "all_ranks_run_it", "loss_curve"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 --
 -- [[experiment]]
 -- when = "true"
 -- hypothesis = "{per_step_ns} a step of communication are exposed, mostly {top_op}."
 -- change = "under gradient accumulation, reduce only in the last microstep (no_sync for the others); without accumulation, raise the share of backward that overlaps."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["version_specific_api", "global_scaling", "all_ranks_run_it", "loss_curve"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 -- ///
 with rank_cost as (select * from class_cost where cause = 'exposed_comm'),
 kernel as (

@@ -4,129 +4,51 @@
 -- needs = ["step_cause"]
 -- why = "The device is idle because Python, dispatch and launches deliver work late; on a capture without device work, dispatch instead of arithmetic."
 --
--- [params.min_share]
--- default = 0.05
--- unit = "share"
--- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+-- [params]
+-- min_share = { default = 0.05, unit = "share", doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by." }
+-- short_ns = { default = 10000, unit = "ns", doc = "A kernel this short costs the host about as much to launch as it takes to run." }
+-- event_cost_ns = { default = 1000, unit = "ns", doc = "Recording one host event costs 0.6 to 2.1 µs on the recording thread." }
 --
--- [params.short_ns]
--- default = 10000
--- unit = "ns"
--- doc = "A kernel this short costs the host about as much to launch as it takes to run."
---
--- [params.event_cost_ns]
--- default = 1000
--- unit = "ns"
--- doc = "Recording one host event costs 0.6 to 2.1 µs on the recording thread."
---
--- [evidence.share]
--- type = "double"
--- unit = "share"
--- doc = "Exposed time of the class divided by the time of the steady steps."
---
--- [evidence.per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
---
--- [evidence.path_per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "The same for all its time on the path, hidden or not."
---
--- [evidence.steps_hit]
--- type = "bigint"
--- doc = "Steady steps in which the class has exposed time."
---
--- [evidence.kernels_per_step]
--- type = "double"
--- doc = "Kernels per step."
---
--- [evidence.short_share]
--- type = "double"
--- unit = "share"
--- doc = "Share of the kernels that are short."
---
--- [evidence.ops_per_step]
--- type = "double"
--- doc = "Operators per step."
---
--- [evidence.compiled]
--- type = "boolean"
--- doc = "A compiled region or a graph launch is in the capture."
---
--- [evidence.top_detail]
--- type = "varchar"
--- doc = "What the loop's thread did most of the time."
---
--- [evidence.profiler_share]
--- type = "double"
--- unit = "share"
--- doc = "Estimated share of the steady steps that recording the loop thread's host events took."
---
--- [evidence.not_advised]
--- type = "varchar"
--- doc = "Advice that was considered and does not apply, with the reason."
+-- [evidence]
+-- share = { type = "double", unit = "share", doc = "Exposed time of the class divided by the time of the steady steps." }
+-- per_step_ns = { type = "bigint", unit = "ns", doc = "Exposed time of the class per steady step (mean); of the window when there are no steps." }
+-- path_per_step_ns = { type = "bigint", unit = "ns", doc = "The same for all its time on the path, hidden or not." }
+-- steps_hit = { type = "bigint", doc = "Steady steps in which the class has exposed time." }
+-- kernels_per_step = { type = "double", doc = "Kernels per step." }
+-- short_share = { type = "double", unit = "share", doc = "Share of the kernels that are short." }
+-- ops_per_step = { type = "double", doc = "Operators per step." }
+-- compiled = { type = "boolean", doc = "A compiled region or a graph launch is in the capture." }
+-- top_detail = { type = "varchar", doc = "What the loop's thread did most of the time." }
+-- profiler_share = { type = "double", unit = "share", doc = "Estimated share of the steady steps that recording the loop thread's host events took." }
+-- not_advised = { type = "varchar", doc = "Advice that was considered and does not apply, with the reason." }
 --
 -- [[experiment]]
 -- when = "not compiled and short_share >= 0.5"
 -- hypothesis = "{kernels_per_step} kernels a step, {short_share} of them short: the host needs longer to issue them than the device to run them. One compiled graph issues them together."
 -- change = "torch.compile(model) on stable shapes (mode='reduce-overhead' for CUDA graphs); nothing else."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["forward_parity", "backward_parity", "update_parity", "warm_up_excluded", "static_input_lifetime"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 --
 -- [[experiment]]
 -- when = "compiled and short_share is not null"
 -- hypothesis = "Work is compiled already and still issued late; a CUDA graph replays a step's launches as one."
 -- change = "capture the compiled part as a CUDA graph (torch.compile mode='reduce-overhead', or torch.cuda.graphs on static shapes)."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["forward_parity", "update_parity", "static_input_lifetime", "host_memory"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 --
 -- [[experiment]]
 -- when = "not compiled and ops_per_step > 0"
 -- hypothesis = "Python and dispatch of {ops_per_step} operators a step take {per_step_ns}; compiled together, most of that goes."
 -- change = "torch.compile(model) on stable shapes; nothing else."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["forward_parity", "backward_parity", "update_parity", "warm_up_excluded"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 --
 -- [[experiment]]
 -- when = "true"
 -- hypothesis = "The host needs {per_step_ns} a step of its own; fewer, larger operators free it."
 -- change = "use the foreach or fused optimizer (foreach=True / fused=True); nothing else."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["update_parity", "warm_up_excluded"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 -- ///
 with rank_cost as (select * from class_cost where cause = 'host_bound'),
 kernel as (

@@ -4,63 +4,27 @@
 -- needs = ["step_cause"]
 -- why = "Long stretches that no event covers: saving, logging, garbage collection, locks or I/O that only stacks would name."
 --
--- [params.min_share]
--- default = 0.05
--- unit = "share"
--- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+-- [params]
+-- min_share = { default = 0.05, unit = "share", doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by." }
+-- burst = { default = 2, doc = "So many scalar reads next to such a stretch point to logging." }
 --
--- [params.burst]
--- default = 2
--- doc = "So many scalar reads next to such a stretch point to logging."
---
--- [evidence.share]
--- type = "double"
--- unit = "share"
--- doc = "Exposed time of the class divided by the time of the steady steps."
---
--- [evidence.per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
---
--- [evidence.path_per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "The same for all its time on the path, hidden or not."
---
--- [evidence.steps_hit]
--- type = "bigint"
--- doc = "Steady steps in which the class has exposed time."
---
--- [evidence.longest_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Longest stretch."
---
--- [evidence.after_optimizer_share]
--- type = "double"
--- unit = "share"
--- doc = "Share of this time that follows the step's last optimizer call."
---
--- [evidence.hint]
--- type = "varchar"
--- doc = "What the operators around the stretches point to; a hint and no verdict."
---
--- [evidence.not_advised]
--- type = "varchar"
--- doc = "Advice that was considered and does not apply, with the reason."
+-- [evidence]
+-- share = { type = "double", unit = "share", doc = "Exposed time of the class divided by the time of the steady steps." }
+-- per_step_ns = { type = "bigint", unit = "ns", doc = "Exposed time of the class per steady step (mean); of the window when there are no steps." }
+-- path_per_step_ns = { type = "bigint", unit = "ns", doc = "The same for all its time on the path, hidden or not." }
+-- steps_hit = { type = "bigint", doc = "Steady steps in which the class has exposed time." }
+-- longest_ns = { type = "bigint", unit = "ns", doc = "Longest stretch." }
+-- after_optimizer_share = { type = "double", unit = "share", doc = "Share of this time that follows the step's last optimizer call." }
+-- hint = { type = "varchar", doc = "What the operators around the stretches point to; a hint and no verdict." }
+-- not_advised = { type = "varchar", doc = "Advice that was considered and does not apply, with the reason." }
 --
 -- [[experiment]]
 -- when = "after_optimizer_share >= 0.5"
 -- hypothesis = "What follows the optimizer in a step (metrics, prints, saving) holds the loop for up to {longest_ns}; without it the step ends earlier. Sign in the capture: {hint}."
 -- change = "for one measurement, skip everything between optimizer.step() and the next batch; record one more window with with_stack=True to name it."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["observability_kept", "checkpoint_complete"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare the mean update (such work is periodic: the median hides it) over the slowest rank",
--- ]
+-- measure = ["profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each", "compare the mean update (such work is periodic: the median hides it) over the slowest rank"]
 -- stop = "the mean update does not improve beyond the spread of the base windows in 3 windows"
 -- rollback = "put the skipped work back; then move it off the loop's thread or run it less often, whichever the names say"
 --

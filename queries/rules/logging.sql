@@ -4,75 +4,32 @@
 -- needs = ["step_cause"]
 -- why = "Scalar reads, metrics, prints and flushes on the loop's thread that leave the device idle."
 --
--- [params.min_share]
--- default = 0.05
--- unit = "share"
--- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+-- [params]
+-- min_share = { default = 0.05, unit = "share", doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by." }
 --
--- [evidence.share]
--- type = "double"
--- unit = "share"
--- doc = "Exposed time of the class divided by the time of the steady steps."
---
--- [evidence.per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
---
--- [evidence.path_per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "The same for all its time on the path, hidden or not."
---
--- [evidence.steps_hit]
--- type = "bigint"
--- doc = "Steady steps in which the class has exposed time."
---
--- [evidence.reads_per_step]
--- type = "double"
--- doc = "Blocking scalar reads per step."
---
--- [evidence.top_scope]
--- type = "varchar"
--- doc = "Range or frame with most of the time; NULL without ranges and stacks."
---
--- [evidence.log_every]
--- type = "bigint"
--- doc = "Interval at which the cost falls below a fiftieth of the step."
---
--- [evidence.not_advised]
--- type = "varchar"
--- doc = "Advice that was considered and does not apply, with the reason."
+-- [evidence]
+-- share = { type = "double", unit = "share", doc = "Exposed time of the class divided by the time of the steady steps." }
+-- per_step_ns = { type = "bigint", unit = "ns", doc = "Exposed time of the class per steady step (mean); of the window when there are no steps." }
+-- path_per_step_ns = { type = "bigint", unit = "ns", doc = "The same for all its time on the path, hidden or not." }
+-- steps_hit = { type = "bigint", doc = "Steady steps in which the class has exposed time." }
+-- reads_per_step = { type = "double", doc = "Blocking scalar reads per step." }
+-- top_scope = { type = "varchar", doc = "Range or frame with most of the time; NULL without ranges and stacks." }
+-- log_every = { type = "bigint", doc = "Interval at which the cost falls below a fiftieth of the step." }
+-- not_advised = { type = "varchar", doc = "Advice that was considered and does not apply, with the reason." }
 --
 -- [[experiment]]
 -- when = "steps_hit > 1"
 -- hypothesis = "Reading and writing metrics costs {per_step_ns} in {steps_hit} steps (mostly {top_scope}); every {log_every}th step costs that part of it."
 -- change = "log every {log_every} steps; accumulate on the device in between and read once."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["observability_kept", "values_equal_at_logged_steps"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 --
 -- [[experiment]]
 -- when = "true"
 -- hypothesis = "Reading and writing metrics costs {per_step_ns} a step."
 -- change = "hand metrics to a writer thread; read scalars once per interval."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["observability_kept", "values_equal_at_logged_steps"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 -- ///
 with rank_cost as (select * from class_cost where cause = 'logging'),
 reads as (

@@ -4,57 +4,24 @@
 -- needs = ["step_cause"]
 -- why = "cudaMalloc, cudaFree and their like in steady steps: a cache that does not fit, or retries; cudaFree waits for the whole device."
 --
--- [params.min_share]
--- default = 0.05
--- unit = "share"
--- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+-- [params]
+-- min_share = { default = 0.05, unit = "share", doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by." }
 --
--- [evidence.share]
--- type = "double"
--- unit = "share"
--- doc = "Exposed time of the class divided by the time of the steady steps."
---
--- [evidence.per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
---
--- [evidence.path_per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "The same for all its time on the path, hidden or not."
---
--- [evidence.steps_hit]
--- type = "bigint"
--- doc = "Steady steps in which the class has exposed time."
---
--- [evidence.calls]
--- type = "bigint"
--- doc = "Allocating and releasing calls in the steady steps."
---
--- [evidence.calls_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Time that the host spent in them."
---
--- [evidence.not_advised]
--- type = "varchar"
--- doc = "Advice that was considered and does not apply, with the reason."
+-- [evidence]
+-- share = { type = "double", unit = "share", doc = "Exposed time of the class divided by the time of the steady steps." }
+-- per_step_ns = { type = "bigint", unit = "ns", doc = "Exposed time of the class per steady step (mean); of the window when there are no steps." }
+-- path_per_step_ns = { type = "bigint", unit = "ns", doc = "The same for all its time on the path, hidden or not." }
+-- steps_hit = { type = "bigint", doc = "Steady steps in which the class has exposed time." }
+-- calls = { type = "bigint", doc = "Allocating and releasing calls in the steady steps." }
+-- calls_ns = { type = "bigint", unit = "ns", doc = "Time that the host spent in them." }
+-- not_advised = { type = "varchar", doc = "Advice that was considered and does not apply, with the reason." }
 --
 -- [[experiment]]
 -- when = "true"
 -- hypothesis = "{calls} driver allocations in steady steps cost {per_step_ns} a step."
 -- change = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and no empty_cache() inside the loop; nothing else."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["peak_memory", "loss_curve"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 -- ///
 with rank_cost as (select * from class_cost where cause = 'memory'),
 calls as (

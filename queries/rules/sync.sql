@@ -4,57 +4,24 @@
 -- needs = ["step_cause"]
 -- why = "Synchronising calls whose cost is not the wait for device work, which would be waited for anyway, but what follows or what they keep waiting without work."
 --
--- [params.min_share]
--- default = 0.05
--- unit = "share"
--- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+-- [params]
+-- min_share = { default = 0.05, unit = "share", doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by." }
 --
--- [evidence.share]
--- type = "double"
--- unit = "share"
--- doc = "Exposed time of the class divided by the time of the steady steps."
---
--- [evidence.per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
---
--- [evidence.path_per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "The same for all its time on the path, hidden or not."
---
--- [evidence.steps_hit]
--- type = "bigint"
--- doc = "Steady steps in which the class has exposed time."
---
--- [evidence.calls_per_step]
--- type = "double"
--- doc = "Synchronising calls per step."
---
--- [evidence.host_wait_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Time per step that the host spends in them, hidden or not."
---
--- [evidence.not_advised]
--- type = "varchar"
--- doc = "Advice that was considered and does not apply, with the reason."
+-- [evidence]
+-- share = { type = "double", unit = "share", doc = "Exposed time of the class divided by the time of the steady steps." }
+-- per_step_ns = { type = "bigint", unit = "ns", doc = "Exposed time of the class per steady step (mean); of the window when there are no steps." }
+-- path_per_step_ns = { type = "bigint", unit = "ns", doc = "The same for all its time on the path, hidden or not." }
+-- steps_hit = { type = "bigint", doc = "Steady steps in which the class has exposed time." }
+-- calls_per_step = { type = "double", doc = "Synchronising calls per step." }
+-- host_wait_ns = { type = "bigint", unit = "ns", doc = "Time per step that the host spends in them, hidden or not." }
+-- not_advised = { type = "varchar", doc = "Advice that was considered and does not apply, with the reason." }
 --
 -- [[experiment]]
 -- when = "true"
 -- hypothesis = "{calls_per_step} synchronising calls a step cost {per_step_ns} of exposed time."
 -- change = "remove the explicit synchronisation (or make it an event that only the consumer waits for)."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["value_semantics", "stream_lifetime"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 -- ///
 with rank_cost as (select * from class_cost where cause = 'sync'),
 judged as (

@@ -1,6 +1,7 @@
 -- /// view
 -- sentence = "What the copies of each direction are and cost each rank: sizes, memory, speed, and what one change to them could save at most."
 -- needs = ["class_cost", "device_event"]
+-- small = true
 --
 -- [columns.rank]
 -- type = "bigint"

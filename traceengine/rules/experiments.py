@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
 
 import duckdb
 import pyarrow as pa
 
 from traceengine.errors import RuleError
 from traceengine.rules.model import CONTRACT, EVIDENCE_TYPES, PLACEHOLDER_COLUMNS, EvidenceColumn, Experiment, Rule
-from traceengine.sql import open_bare_sandbox
+from traceengine.sql import bare_sandbox
 
 Value = int | float | str | bool | None
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -23,15 +22,9 @@ def _schema(evidence: tuple[EvidenceColumn, ...]) -> pa.Schema:
     return pa.schema(contract + [(column.name, EVIDENCE_TYPES[column.type]) for column in evidence])
 
 
-@cache
-def _bare_sandbox() -> duckdb.DuckDBPyConnection:
-    """Opening one takes 10 ms, and conditions leave nothing behind in it."""
-    return open_bare_sandbox()
-
-
 def _holds(condition: str, row: pa.Table) -> bool:
     """Whether `condition` is true for the one row; NULL is not true. Raises duckdb.Error for a bad condition."""
-    with _bare_sandbox().cursor() as connection:
+    with bare_sandbox().cursor() as connection:
         answer = connection.from_arrow(row).project(duckdb.SQLExpression(condition).alias("holds"))
         if [str(kind) for kind in answer.types] != ["BOOLEAN"]:
             raise duckdb.BinderException("it is not a boolean")

@@ -15,6 +15,7 @@ from traceengine.rules.load import column_fault
 from traceengine.rules.model import CONTRACT, STATUSES, ParamValue, Rule, RuleSet
 from traceengine.schema import table
 from traceengine.sql import query
+from traceengine.views import keep_small_views
 
 _FINDING = table("finding").arrow
 
@@ -29,6 +30,7 @@ def run_rules(
     """
     overrides = overrides or {}
     _check_overrides(rules, overrides)
+    keep_small_views(connection)
     ranks = _ranks(connection)
     empty: dict[str, frozenset[int]] = {}
     for name in {need for rule in rules for need in rule.needs}:
