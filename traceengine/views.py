@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 
 from traceengine.errors import RuleError
+from traceengine.names import load_names
 from traceengine.resources import queries_dir
 from traceengine.schema import TABLES
 from traceengine.sqlfile import SqlFile, read_sql_file, sql_files
@@ -98,7 +99,11 @@ def load_views(folder: Path | None = None) -> tuple[View, ...]:
 
 
 def create_views(connection: duckdb.DuckDBPyConnection, views: tuple[View, ...] | None = None) -> None:
-    """Create the views, with comments, in a connection that has the run's tables. Raises RuleError for a view that DuckDB refuses."""
+    """Create the views, with comments, in a connection that has the run's tables. Raises RuleError for a view that DuckDB refuses.
+
+    `_name_pattern` is there besides: the part of names.csv that is asked of names while a query runs, because no column holds it.
+    """
+    connection.register("_name_pattern", load_names().table(("collective", "matrix_unit")))
     for view in load_views() if views is None else views:
         try:
             connection.execute(_ddl(view))

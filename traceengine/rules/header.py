@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -43,8 +44,8 @@ def read_unit(file: SqlFile, entry: Mapping[str, Any], place: str) -> str:
     return unit
 
 
-def check_params(file: SqlFile, params: Iterable[Param], connection: duckdb.DuckDBPyConnection) -> None:
-    """Raise RuleError unless the SQL uses exactly the declared parameters."""
+def check_params(file: SqlFile, params: Iterable[Param], connection: duckdb.DuckDBPyConnection, elsewhere: Iterable[str] = ()) -> None:
+    """Raise RuleError unless the SQL uses exactly the declared parameters, without those that only the texts `elsewhere` name."""
     place = file.body_place
     if not file.body.strip():
         raise RuleError("has no SELECT after its header", where=place)
@@ -55,5 +56,6 @@ def check_params(file: SqlFile, params: Iterable[Param], connection: duckdb.Duck
     declared = {param.name for param in params}
     if used - declared:
         raise RuleError(f"uses ${min(used - declared)}, which is not declared", where=place, hint="Add a [params.NAME].")
-    if declared - used:
-        raise file.error(f"param {min(declared - used)!r} is declared and not used", min(declared - used), hint="Remove it or use it.")
+    idle = declared - used - {word for text in elsewhere for word in re.findall(r"\w+", text)}
+    if idle:
+        raise file.error(f"param {min(idle)!r} is declared and not used", min(idle), hint="Remove it or use it.")

@@ -22,6 +22,7 @@ from traceengine.rules.model import (
     PLACEHOLDER_COLUMNS,
     EvidenceColumn,
     Experiment,
+    Param,
     Rule,
     RuleSet,
 )
@@ -56,7 +57,8 @@ def load_rule(path: Path, connection: duckdb.DuckDBPyConnection) -> Rule:
     file = read_sql_file(path, "rule")
     header = file.header
     file.known_keys(header, _RULE_KEYS, "the header")
-    evidence = tuple(_evidence(file, name, entry) for name, entry in read_tables(file, "evidence").items())
+    params = read_params(file)
+    evidence = tuple(_evidence(file, name, entry, params) for name, entry in read_tables(file, "evidence").items())
     rule = Rule(
         id=file.name,
         path=path,
@@ -64,9 +66,9 @@ def load_rule(path: Path, connection: duckdb.DuckDBPyConnection) -> Rule:
         bottleneck=file.text(header, "bottleneck", "the header"),
         needs=file.texts(header, "needs", "the header"),
         why=file.text(header, "why", "the header"),
-        params=read_params(file),
+        params=params,
         evidence=evidence,
-        experiments=tuple(_experiment(file, entry, evidence) for entry in _experiments(file)),
+        experiments=tuple(_experiment(file, entry, evidence, params) for entry in _experiments(file)),
         sql=file.body,
     )
     _check_names(file, rule)
@@ -81,18 +83,20 @@ def _experiments(file: SqlFile) -> list[Mapping[str, Any]]:
     return entries
 
 
-def _evidence(file: SqlFile, name: str, entry: Mapping[str, Any]) -> EvidenceColumn:
+def _evidence(file: SqlFile, name: str, entry: Mapping[str, Any], params: tuple[Param, ...]) -> EvidenceColumn:
     place = f"evidence {name!r}"
     file.known_keys(entry, ("type", "unit", "doc"), place)
     if name in dict(CONTRACT):
         raise file.error(f"{place} is a column of the contract already", name, hint="Choose another name.")
+    if name in {param.name for param in params}:
+        raise file.error(f"{place} has the name of a param", name, hint="Choose another name.")
     kind = file.text(entry, "type", place)
     if kind not in EVIDENCE_TYPES:
         raise file.error(f"{place} has the unknown type {kind!r}", kind, hint=f"Types are {', '.join(EVIDENCE_TYPES)}.")
     return EvidenceColumn(name, kind, read_unit(file, entry, place), file.text(entry, "doc", place))
 
 
-def _experiment(file: SqlFile, entry: Mapping[str, Any], evidence: tuple[EvidenceColumn, ...]) -> Experiment:
+def _experiment(file: SqlFile, entry: Mapping[str, Any], evidence: tuple[EvidenceColumn, ...], params: tuple[Param, ...]) -> Experiment:
     place = "an [[experiment]]"
     file.known_keys(entry, _EXPERIMENT_KEYS, place)
     shared = load_defaults()
@@ -113,7 +117,7 @@ def _experiment(file: SqlFile, entry: Mapping[str, Any], evidence: tuple[Evidenc
     for name in placeholders(experiment):
         if name not in known:
             raise file.error(f"{{{name}}} is no evidence column", f"{{{name}}}", hint=f"Declare [evidence.{name}].")
-    fault = condition_error(experiment.when, evidence)
+    fault = condition_error(experiment.when, evidence, params)
     if fault:
         raise file.error(f"the condition {experiment.when!r} fails: {fault}", "when", experiment.when)
     return experiment
@@ -132,9 +136,9 @@ def _check_names(file: SqlFile, rule: Rule) -> None:
 
 def _check_query(file: SqlFile, rule: Rule, connection: duckdb.DuckDBPyConnection) -> None:
     place = file.body_place
-    check_params(file, rule.params, connection)
+    check_params(file, rule.params, connection, [experiment.when for experiment in rule.experiments])
     try:
-        schema = query(connection, rule.sql, dict(rule.values())).schema
+        schema = query(connection, rule.sql, rule.query_values()).schema
     except QueryError as error:
         raise RuleError(f"the query fails: {error}", where=place) from error
     fault = column_fault(rule, schema)

@@ -84,7 +84,7 @@ def _unknown(rank: int, reason: str) -> dict[str, Any]:
 
 def _answers(connection: duckdb.DuckDBPyConnection, rule: Rule, overrides: dict[str, ParamValue]) -> list[dict[str, Any]]:
     try:
-        result = query(connection, rule.sql, dict(rule.values(overrides)))
+        result = query(connection, rule.sql, rule.query_values(overrides))
     except QueryError as error:
         raise RuleError(f"the query fails: {error}", where=str(rule.path)) from error
     fault = column_fault(rule, result.schema)
