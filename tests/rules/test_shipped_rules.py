@@ -247,7 +247,7 @@ def stragglers(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, 
         runs.append(f"{rank} | 0 | 50 | comm")
     run = build_run(
         tmp_path_factory.mktemp("stragglers") / "run",
-        **{"critical_path": "\n".join(path), "step_cause": "\n".join(exposed), "step": "\n".join(steps), "device_event": "\n".join(runs)},
+        critical_path="\n".join(path), step_cause="\n".join(exposed), step="\n".join(steps), device_event="\n".join(runs),
         collective_part=PARTS,
         lateness=LATE,
     )
