@@ -23,6 +23,7 @@ from traceengine.rules import RuleSet, load_rules, run_rules
 from traceengine.run import Run, write_table
 from traceengine.schema import SCHEMA_VERSION, TableOrigin, table
 from traceengine.sql import open_sandbox
+from traceengine.sqlfile import sql_files
 from traceengine.verdict import Answer, Combination, job_answer
 
 ANALYSIS_VERSION = 5
@@ -86,9 +87,9 @@ def default_rules() -> RuleSet:
 
 def _key(rules: Sequence[Path]) -> str:
     """Identity of everything besides the run that the results depend on."""
-    views = sorted((queries_dir() / "views").glob("*.sql"))
+    ours = [path for folder in ("views", "quality") for path in sql_files(queries_dir() / folder)]
     digest = hashlib.sha256("\n".join([__version__, str(ANALYSIS_VERSION), str(SCHEMA_VERSION), load_names().digest]).encode())
-    for path in [*views, *rules]:
+    for path in [*ours, *rules]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -2,7 +2,7 @@
 
 Patterns are globs (`*`, `?`) on the lower-cased name. `target` says which names a row speaks of: `device` kernels,
 `host` operators, runtime calls and profiler annotations, `range` user and NVTX ranges, `python` Python frames, `collective`
-collectives (their kinds).
+collectives (their kinds), `matrix_unit` kernels of matrix products and convolutions (whether they use matrix units: tensor cores).
 """
 
 from __future__ import annotations
@@ -15,13 +15,18 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import pyarrow as pa
+
 from traceengine.errors import RuleError
 from traceengine.resources import queries_dir
 
 LOADING = frozenset({"data_wait", "data_wait_single", "data_wait_workers"})
 """Classes of waiting for, or making, the next batch."""
 
-TARGETS = ("device", "host", "range", "python", "collective")
+TARGETS = ("device", "host", "range", "python", "collective", "matrix_unit")
+
+NAME_PATTERN = pa.schema([("target", pa.string()), ("place", pa.int64()), ("pattern", pa.string()), ("class", pa.string())])
+"""Columns of `Names.table`."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,15 @@ class Names:
         """Meaning of each name, or None; the order of `names` is kept."""
         matcher = self._matcher(target)
         return [None if name is None else matcher(name) for name in names]
+
+    def table(self, targets: Iterable[str]) -> pa.Table:
+        """The rows of these targets for SQL: `target`, `place` (the first match wins), `pattern` as a regular expression, `class`."""
+        rows = [
+            {"target": rule.target, "place": place, "pattern": _glob_regex(rule.pattern), "class": rule.meaning}
+            for place, rule in enumerate(self.rules)
+            if rule.target in set(targets)
+        ]
+        return pa.Table.from_pylist(rows, schema=NAME_PATTERN)
 
     def causes(self) -> dict[str, str]:
         """Cause (class id of a bottleneck) of each meaning that has one."""

@@ -1,15 +1,38 @@
-"""Can this capture tell? Notes on what it lacks, with what would fix it."""
+"""Can this capture tell? The checks of queries/quality: what a capture lacks, with what would fix it.
+
+A check is one SELECT over view `rank_fact` with a TOML header, as rules are; it returns a row where the capture lacks something.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
-LOSSY_SHARE = 0.05
-"""Share of launches without device work from which on device figures of a step say little."""
-DOMINANT_SHARE = 0.5
-"""Share of all device time in one operation from which on it is checked against missing others."""
+from traceengine.errors import QueryError, RuleError
+from traceengine.resources import queries_dir
+from traceengine.rules.header import check_params, read_params
+from traceengine.rules.model import EVIDENCE_TYPES, Param
+from traceengine.sql import bare_sandbox, query
+from traceengine.sqlfile import SqlFile, read_sql_file, sql_files
+from traceengine.views import load_views
+
+CHECK_CONTRACT: tuple[tuple[str, pa.DataType], ...] = (
+    ("rank", pa.int64()),
+    ("sentence", pa.string()),
+    ("lowers", pa.bool_()),
+    ("blocks", pa.bool_()),
+)
+"""The columns that every check returns, at most one row a rank."""
+
+SOURCE_KINDS = ("torch", "nsys")
+"""Kinds of source that a fix is given for."""
+
+_FACTS = "rank_fact"
 
 
 @dataclass(frozen=True)
@@ -21,6 +44,20 @@ class Note:
     fix: str
     lowers: bool
     blocks: bool
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check file; `code` is the file's stem. `order` places its note among those of equal weight."""
+
+    code: str
+    path: Path
+    order: int
+    why: str
+    effect: str
+    fix: Mapping[str, str]
+    params: tuple[Param, ...]
+    sql: str
 
 
 @dataclass(frozen=True)
@@ -56,98 +93,85 @@ class Facts:
 
 def rank_facts(connection: duckdb.DuckDBPyConnection, rank: int) -> Facts | None:
     """What the capture of a rank holds, or None when the run has no such rank."""
-    columns = ", ".join(Facts.__dataclass_fields__)
-    row = connection.execute(f"select {columns} from rank_fact where rank = $rank", {"rank": rank}).fetchone()  # noqa: S608 (field names)
-    return Facts(*row) if row else None
+    rows = _fact_rows(connection, rank).select(list(Facts.__dataclass_fields__)).to_pylist()
+    return Facts(**rows[0]) if rows else None
 
 
-_FIXES = {
-    ("torch", "steps"): "profile(schedule=schedule(wait=1, warmup=1, active=6)) and prof.step() after each optimizer update",
-    ("nsys", "steps"): "an NVTX range 'step N' around each optimizer update",
-    ("torch", "sides"): "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])",
-    ("nsys", "sides"): "nsys profile -t cuda,nvtx,osrt (and an export without --tables or --times)",
-    ("torch", "ops"): "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])",
-    ("nsys", "ops"): "NVTX ranges around the parts of a step, or torch.autograd.profiler.emit_nvtx()",
-    ("torch", "stacks"): "profile(with_stack=True) (not while compiling: traces grow to GB)",
-    ("nsys", "stacks"): "NVTX ranges around data loading, logging and saving",
-    ("torch", "loss"): "a shorter window (fewer active steps)",
-    ("nsys", "loss"): "a shorter window, or a larger --cuda-flush-interval",
-}
-"""What a capture must ask for, by kind of source and by what was missing."""
+def _fact_rows(connection: duckdb.DuckDBPyConnection, rank: int) -> pa.Table:
+    names = [field.name for field in _fact_schema()]
+    rows = connection.execute("from rank_fact where rank = $rank", {"rank": rank}).fetchall()
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=_fact_schema())
 
 
-def _fix(facts: Facts, what: str) -> str:
-    return _FIXES[facts.kind if (facts.kind, what) in _FIXES else "torch", what]
+@cache
+def load_checks(folder: Path | None = None) -> tuple[Check, ...]:
+    """All checks of `folder` (default: queries/quality), in their order. Raises RuleError with file and line for the first fault."""
+    with _facts_connection(_fact_schema().empty_table()) as connection:
+        checks = [_load_check(path, connection) for path in sql_files(folder or queries_dir() / "quality")]
+    return tuple(sorted(checks, key=lambda check: (check.order, check.code)))
 
 
-def _steps(facts: Facts) -> list[Note]:
-    fix = _fix(facts, "steps")
-    if facts.steps == 0:
-        return [Note("no_steps", "no step marker: step statistics are unavailable and the window is judged as a whole", fix, True, False)]
-    if facts.steady_steps < 3:
-        counted = f"{facts.steady_steps} steady step{'' if facts.steady_steps == 1 else 's'}"
-        return [Note("few_steps", f"step statistics are unknown: {counted}, 3 are needed", fix, False, False)]
-    return []
+def _load_check(path: Path, connection: duckdb.DuckDBPyConnection) -> Check:
+    file = read_sql_file(path, "check")
+    header = file.header
+    file.known_keys(header, ("order", "why", "effect", "fix", "params"), "the header")
+    check = Check(
+        file.name,
+        path,
+        file.number(header, "order", "the header"),
+        file.text(header, "why", "the header"),
+        file.text(header, "effect", "the header"),
+        _fix(file),
+        read_params(file),
+        file.body,
+    )
+    check_params(file, check.params, connection)
+    try:
+        schema = query(connection, check.sql, _values(check)).schema
+    except QueryError as error:
+        raise RuleError(f"the query fails: {error}", where=file.body_place) from error
+    if [(field.name, field.type) for field in schema] != list(CHECK_CONTRACT):
+        found = ", ".join(f"{field.name} {field.type}" for field in schema)
+        expected = ", ".join(f"{name} {kind}" for name, kind in CHECK_CONTRACT)
+        raise RuleError(f"returns {found} instead of {expected}", where=file.body_place)
+    return check
 
 
-def _coverage(facts: Facts) -> list[Note]:
-    notes = []
-    if facts.truncated:
-        fix = "record again and let the export finish"
-        notes.append(Note("truncated", "the file ends before its events do: what is missing is unknown, not idle", fix, True, False))
-    missing, launches = facts.launches_without_device_event or 0, facts.launches or 0
-    if facts.device_events and facts.steps_without_device_event:
-        sentence = f"{facts.steps_without_device_event} of {facts.steps} steps launch device work of which the capture holds nothing"
-        blocks = facts.steps_without_device_event * 2 > facts.steps
-        notes.append(Note("steps_without_device_events", sentence, _fix(facts, "loss"), True, blocks))
-    elif facts.device_events and launches and missing > LOSSY_SHARE * launches:
-        sentence = f"{missing} of {launches} launches have no device work in the capture: device idle time is not measured"
-        notes.append(Note("launches_without_device_events", sentence, _fix(facts, "loss"), True, False))
-    if (facts.largest_device_share or 0.0) > DOMINANT_SHARE and missing > LOSSY_SHARE * max(launches, 1):
-        sentence = "one device operation holds most of the device time while others are missing"
-        notes.append(Note("one_operation_dominates", sentence, "", True, False))
-    return notes
+def _fix(file: SqlFile) -> Mapping[str, str]:
+    entries = file.header.get("fix", {})
+    if not isinstance(entries, dict):
+        raise file.error("'fix' must be a table", "fix", hint='Write [fix] and below it torch = "..." and nsys = "...".')
+    file.known_keys(entries, SOURCE_KINDS, "[fix]")
+    return {kind: file.text(entries, kind, "[fix]") for kind in (SOURCE_KINDS if entries else ())}
 
 
-def _sides(facts: Facts) -> list[Note]:
-    notes = []
-    if not (facts.device_events or facts.host_events or facts.ranges or facts.python_frames):
-        sentence = "the capture holds no work of host or device: what the time was spent on is unknown"
-        notes.append(Note("no_events", sentence, _fix(facts, "sides"), True, True))
-    elif not facts.device_events:
-        what = "devices are listed but no device event was captured" if facts.devices_listed else "no device event was captured"
-        fix = _fix(facts, "sides")
-        sentence = f"{what}: device figures are unknown (not zero), the path is that of the host"
-        # A launch without any device row means that the capture lost them; a CPU-only loop is complete without.
-        lost = bool(facts.launches)
-        notes.append(Note("no_device_events", sentence, fix, lost, lost))
-    elif not facts.host_events:
-        sentence = "no host event was captured: why the device waits is unknown"
-        notes.append(Note("no_host_events", sentence, _fix(facts, "sides"), True, False))
-    elif not facts.ops:
-        sentence = "the host side holds calls of the driver and no operators: what the host does between them is unknown"
-        notes.append(Note("no_operators", sentence, _fix(facts, "ops"), True, False))
-    if facts.host_events and not facts.python_frames:
-        sentence = "without Python stacks, time that no operator or range covers has no name"
-        notes.append(Note("no_stacks", sentence, _fix(facts, "stacks"), False, False))
-    return notes
+def _values(check: Check) -> dict[str, object]:
+    return {param.name: param.default for param in check.params}
 
 
-def _ranks(facts: Facts) -> list[Note]:
-    world = facts.world_size or 1
-    if facts.ranks_present == 1 and (world > 1 or facts.comm_events):
-        sentence = "one rank cannot tell a slow network from waiting for a late rank"
-        return [Note("one_rank", sentence, "record the same steps on every rank and pass all files", False, False)]
-    if facts.ranks_present < world:
-        sentence = f"{facts.ranks_present} of {world} ranks are present: a late rank may be among the missing"
-        return [Note("missing_ranks", sentence, "record the same steps on every rank and pass all files", False, False)]
-    return []
+@cache
+def _fact_schema() -> pa.Schema:
+    view = next(view for view in load_views() if view.name == _FACTS)
+    return pa.schema([(column.name, EVIDENCE_TYPES[column.type]) for column in view.columns])
+
+
+def _facts_connection(facts: pa.Table) -> duckdb.DuckDBPyConnection:
+    """A cursor that sees these facts and nothing else."""
+    connection = bare_sandbox().cursor()
+    connection.register(_FACTS, facts)
+    return connection
 
 
 def rank_notes(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[Note, ...]:
     """Everything that the capture of one rank cannot tell, what blocks a verdict first."""
-    facts = rank_facts(connection, rank)
-    if facts is None:
+    facts = _fact_rows(connection, rank)
+    if not facts.num_rows:
         return (Note("no_source", "the run does not say where this rank came from", "import the trace again", True, True),)
-    notes = [*_sides(facts), *_coverage(facts), *_steps(facts), *_ranks(facts)]
+    (kind,) = facts.column("kind").to_pylist()
+    notes = []
+    with _facts_connection(facts) as sandbox:
+        for check in load_checks():
+            fix = check.fix.get(kind, check.fix.get(SOURCE_KINDS[0], ""))
+            rows = sandbox.execute(check.sql, _values(check)).fetchall()
+            notes += [Note(check.code, sentence, fix, lowers, blocks) for _, sentence, lowers, blocks in rows]
     return tuple(sorted(notes, key=lambda note: (not note.blocks, not note.lowers)))

@@ -1,4 +1,4 @@
-"""The generated reference pages: docs/reference/*.md, derived from schema, views, rules, names, classes and commands.
+"""The generated reference pages: docs/reference/*.md, derived from schema, views, rules, checks, names, classes and commands.
 
 `python -m traceengine.reference DIR` writes them, `--check` compares instead and fails when a page is stale.
 """
@@ -15,6 +15,7 @@ from traceengine.catalog import CatalogEntry, catalog
 from traceengine.classes import load_classes
 from traceengine.cli.app import cli
 from traceengine.names import TARGETS, load_names
+from traceengine.quality import SOURCE_KINDS, Check, load_checks
 from traceengine.resources import queries_dir
 from traceengine.rules import Experiment, Rule, load_rules
 
@@ -28,6 +29,7 @@ def pages() -> dict[str, str]:
         "classes.md": _classes(),
         "commands.md": _commands(),
         "names.md": _names(),
+        "quality.md": _quality(load_checks()),
         "rules.md": _rules(tuple(load_rules([queries_dir() / "rules"]))),
         "tables.md": _tables([entry for entry in entries if entry.kind != "view"]),
         "views.md": _views([entry for entry in entries if entry.kind == "view"]),
@@ -87,6 +89,22 @@ def _names() -> str:
         rows = [(f"`{rule.pattern}`", rule.meaning, rule.cause or "", rule.note) for rule in names.rules if rule.target == target]
         parts.append(f"## {target}\n\n{_grid(('pattern', 'class', 'cause', 'note'), rows)}")
     return _page("Names", lead, parts)
+
+
+def _quality(checks: tuple[Check, ...]) -> str:
+    lead = (
+        "What a capture cannot tell (`queries/quality/`): each check asks the facts of view `rank_fact`, lowers the confidence of the "
+        "verdict or blocks it, and says which capture would tell."
+    )
+    listing = _grid(("check", "effect", "why"), [(f"[{check.code}](#{check.code})", check.effect, check.why) for check in checks])
+    return _page("Trace quality", lead, [listing, *(_check(check) for check in checks)])
+
+
+def _check(check: Check) -> str:
+    fixes = _grid(("source", "what would tell"), [(kind, check.fix[kind]) for kind in SOURCE_KINDS]) if check.fix else ""
+    rows = [(f"`{param.name}`", str(param.default), param.unit, param.doc) for param in check.params]
+    params = _grid(("parameter", "default", "unit", "why"), rows) if rows else ""
+    return "\n".join(part for part in (f"## {check.code}\n\n{check.why} It {check.effect}.\n", fixes, params) if part)
 
 
 def _rules(rules: tuple[Rule, ...]) -> str:
@@ -167,9 +185,7 @@ def write(folder: Path) -> None:
 
 def stale(folder: Path) -> list[str]:
     """Names of pages that are missing or differ."""
-    return [
-        name for name, text in pages().items() if not (folder / name).is_file() or (folder / name).read_text(encoding="utf-8") != text
-    ]
+    return [name for name, text in pages().items() if not (folder / name).is_file() or (folder / name).read_text(encoding="utf-8") != text]
 
 
 @click.command()

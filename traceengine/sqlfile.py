@@ -71,14 +71,28 @@ class SqlFile:
             raise self.error(f"{key!r} of {place} must be a text that is not empty", key)
         return value
 
-    def texts(self, table: Mapping[str, Any], key: str, place: str, *, required: bool = False) -> tuple[str, ...]:
-        """The list of texts at `key`, empty when it is missing and not required."""
-        if key not in table and required:
+    def texts(self, table: Mapping[str, Any], key: str, place: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        """The list of texts at `key`; RuleError when it is missing without a default, or no such list."""
+        value = table.get(key, default)
+        if value is None:
             raise self.error(f"{place} has no {key!r}", hint=f'Add: {key} = ["..."]')
-        value = table.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        if not isinstance(value, list | tuple) or not all(isinstance(item, str) and item for item in value):
             raise self.error(f"{key!r} of {place} must be a list of texts", key)
         return tuple(value)
+
+    def number(self, table: Mapping[str, Any], key: str, place: str) -> int:
+        """The integer at `key`; RuleError when it is missing or none."""
+        value = table.get(key)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.error(f"{key!r} of {place} must be a whole number", key, hint=f"Add: {key} = 10")
+        return value
+
+    def flag(self, table: Mapping[str, Any], key: str, place: str) -> bool:
+        """The boolean at `key`, false when it is missing."""
+        value = table.get(key, False)
+        if not isinstance(value, bool):
+            raise self.error(f"{key!r} of {place} must be true or false", key)
+        return value
 
 
 def read_sql_file(path: Path, kind: str) -> SqlFile:

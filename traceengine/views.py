@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 
 from traceengine.errors import RuleError
+from traceengine.names import load_names
 from traceengine.resources import queries_dir
 from traceengine.schema import TABLES
 from traceengine.sqlfile import SqlFile, read_sql_file, sql_files
@@ -39,6 +40,8 @@ class View:
     needs: tuple[str, ...]
     columns: tuple[ViewColumn, ...]
     sql: str
+    small: bool = False
+    """Few rows behind much work: computed once when many rules ask for it."""
 
     @property
     def private(self) -> bool:
@@ -59,13 +62,14 @@ def _column(file: SqlFile, name: str, entry: Mapping[str, Any]) -> ViewColumn:
 
 def _load_view(path: Path) -> View:
     file = read_sql_file(path, "view")
-    file.known_keys(file.header, ("sentence", "needs", "columns"), "the header")
+    file.known_keys(file.header, ("sentence", "needs", "columns", "small"), "the header")
     columns = file.header.get("columns", {})
     if not columns:
         raise file.error("declares no columns", hint="Add a [columns.NAME] for each.")
     parsed = tuple(_column(file, name, entry) for name, entry in columns.items())
     sentence = file.text(file.header, "sentence", "the header")
-    return View(file.name, sentence, file.texts(file.header, "needs", "the header"), parsed, file.body)
+    needs = file.texts(file.header, "needs", "the header", ())
+    return View(file.name, sentence, needs, parsed, file.body, file.flag(file.header, "small", "the header"))
 
 
 def _in_order(views: dict[str, View]) -> tuple[View, ...]:
@@ -95,12 +99,26 @@ def load_views(folder: Path | None = None) -> tuple[View, ...]:
 
 
 def create_views(connection: duckdb.DuckDBPyConnection, views: tuple[View, ...] | None = None) -> None:
-    """Create the views, with comments, in a connection that has the run's tables. Raises RuleError for a view that DuckDB refuses."""
+    """Create the views, with comments, in a connection that has the run's tables. Raises RuleError for a view that DuckDB refuses.
+
+    `_name_pattern` is there besides: the part of names.csv that is asked of names while a query runs, because no column holds it.
+    """
+    connection.register("_name_pattern", load_names().table(("collective", "matrix_unit")))
     for view in load_views() if views is None else views:
         try:
             connection.execute(_ddl(view))
         except duckdb.Error as error:
             raise RuleError(f"DuckDB refuses the view: {str(error).splitlines()[0]}", where=f"{view.name}.sql") from error
+
+
+def keep_small_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Compute the small views once, in the order of their needs, and put the rows in their place for this connection.
+
+    Rules share them, and each would compute them again. The connection must not outlive a change of the tables.
+    """
+    for view in load_views():
+        if view.small:
+            connection.register(view.name, connection.table(view.name).to_arrow_table())
 
 
 def _quote(text: str) -> str:

@@ -4,57 +4,34 @@
 -- needs = ["step_cause"]
 -- why = "Synchronising calls whose cost is not the wait for device work, which would be waited for anyway, but what follows or what they keep waiting without work."
 --
--- [params.min_share]
--- default = 0.05
--- unit = "share"
--- doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by."
+-- [params]
+-- min_share = { default = 0.05, unit = "share", doc = "Exposed time below this share of the steady steps is within what repeated runs of the same loop differ by." }
 --
--- [evidence.share]
--- type = "double"
--- unit = "share"
--- doc = "Exposed time of the class divided by the time of the steady steps."
+-- [evidence]
+-- share = { type = "double", unit = "share", doc = "Exposed time of the class divided by the time of the steady steps." }
+-- per_step_ns = { type = "bigint", unit = "ns", doc = "Exposed time of the class per steady step (mean); of the window when there are no steps." }
+-- path_per_step_ns = { type = "bigint", unit = "ns", doc = "The same for all its time on the path, hidden or not." }
+-- steps_hit = { type = "bigint", doc = "Steady steps in which the class has exposed time." }
+-- calls_per_step = { type = "double", doc = "Synchronising calls per step." }
+-- top_call = { type = "varchar", doc = "Synchronising call with most of the time on the path." }
+-- top_scope = { type = "varchar", doc = "Range or frame around most of that time: where it is called; NULL without ranges and stacks." }
+-- host_wait_ns = { type = "bigint", unit = "ns", doc = "Time per step that the host spends in them, hidden or not." }
+-- device_calls_per_step = { type = "double", doc = "Those of them that wait for the whole device." }
+-- not_advised = { type = "varchar", doc = "Advice that was considered and does not apply, with the reason." }
 --
--- [evidence.per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Exposed time of the class per steady step (mean); of the window when there are no steps."
---
--- [evidence.path_per_step_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "The same for all its time on the path, hidden or not."
---
--- [evidence.steps_hit]
--- type = "bigint"
--- doc = "Steady steps in which the class has exposed time."
---
--- [evidence.calls_per_step]
--- type = "double"
--- doc = "Synchronising calls per step."
---
--- [evidence.host_wait_ns]
--- type = "bigint"
--- unit = "ns"
--- doc = "Time per step that the host spends in them, hidden or not."
---
--- [evidence.not_advised]
--- type = "varchar"
--- doc = "Advice that was considered and does not apply, with the reason."
+-- [[experiment]]
+-- when = "device_calls_per_step >= 1"
+-- hypothesis = "{calls_per_step} synchronising calls a step cost {per_step_ns} of exposed time; {device_calls_per_step} of them wait for the whole device (in {top_scope})."
+-- change = "remove torch.cuda.synchronize() from the loop (timers: record two torch.cuda.Event(enable_timing=True) and read elapsed_time a step later)."
+-- kind = "system optimization"
+-- guards = ["value_semantics", "stream_lifetime"]
 --
 -- [[experiment]]
 -- when = "true"
--- hypothesis = "{calls_per_step} synchronising calls a step cost {per_step_ns} of exposed time."
--- change = "remove the explicit synchronisation (or make it an event that only the consumer waits for)."
+-- hypothesis = "{calls_per_step} synchronising calls a step cost {per_step_ns} of exposed time, mostly {top_call} (in {top_scope})."
+-- change = "remove the explicit synchronisation (or make it an event that only the consumer waits for: stream.wait_event instead of event.synchronize)."
 -- kind = "system optimization"
--- invariants = ["data order and coverage", "loss, precision policy and optimizer", "global batch = microbatch x accumulation x data-parallel ranks", "seed policy"]
 -- guards = ["value_semantics", "stream_lifetime"]
--- measure = [
---   "profiler off; 5 warm-up steps; windows of 20 whole optimizer updates of both variants taking turns, at least 3 each",
---   "compare median and P95 of the update's wall time over the slowest rank, and peak memory",
---   "then one short profiled window of the changed variant: traceengine analyze NEW_TRACE",
--- ]
--- stop = "the median update does not improve beyond the spread of the base windows in 3 windows, or a guard fails"
--- rollback = "undo the one change"
 -- ///
 with rank_cost as (select * from class_cost where cause = 'sync'),
 judged as (
@@ -64,6 +41,7 @@ judged as (
 part as (
   select
     host_event.rank,
+    host_event.class,
     judged.steps,
     least(host_event.ts_ns + host_event.dur_ns, coalesce(judged.until_ns, host_event.ts_ns + host_event.dur_ns))
     - greatest(host_event.ts_ns, coalesce(judged.from_ns, host_event.ts_ns)) as inside_ns
@@ -72,8 +50,20 @@ part as (
   where host_event.class in ('device_sync', 'stream_sync', 'event_sync')
 ),
 calls as (
-  select rank, any_value(steps) as steps, count(*) filter (where inside_ns >= 0) as calls, sum(greatest(inside_ns, 0)) as host_wait_ns
+  select
+    rank, any_value(steps) as steps, count(*) filter (where inside_ns >= 0) as calls,
+    count(*) filter (where inside_ns >= 0 and class = 'device_sync') as device_calls, sum(greatest(inside_ns, 0)) as host_wait_ns
   from part
+  group by rank
+),
+top as (
+  select rank, arg_max(detail, spent) as top_call
+  from (select rank, detail, sum(dur_ns) as spent from path_part where cause = 'sync' group by rank, detail)
+  group by rank
+),
+scope as (
+  select rank, arg_max(scope, spent) as top_scope
+  from (select rank, scope, sum(dur_ns) as spent from path_part where cause = 'sync' and scope is not null group by rank, scope)
   group by rank
 )
 select
@@ -91,7 +81,12 @@ select
   rank_cost.path_per_step_ns,
   rank_cost.steps_hit,
   calls.calls / calls.steps::double as calls_per_step,
+  top.top_call,
+  scope.top_scope,
   (calls.host_wait_ns // coalesce(calls.steps, 1))::bigint as host_wait_ns,
+  calls.device_calls / calls.steps::double as device_calls_per_step,
   case when rank_cost.cost_share < $min_share and calls.calls > 0 then 'removing synchronisation: the calls only wait for device work' end as not_advised
 from rank_cost
 left join calls on calls.rank = rank_cost.rank
+left join top on top.rank = rank_cost.rank
+left join scope on scope.rank = rank_cost.rank

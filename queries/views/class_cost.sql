@@ -1,6 +1,7 @@
 -- /// view
 -- sentence = "What each class of bottleneck costs each rank; unlike path_cost it has a row for every class, because a class that is absent from the path costs nothing: that zero is measured."
 -- needs = ["path_cost"]
+-- small = true
 --
 -- [columns.rank]
 -- type = "bigint"

@@ -1,6 +1,7 @@
 -- /// view
 -- sentence = "What each cause costs a rank over its steady steps (over the whole window when it has none)."
 -- needs = ["step_cause", "steady_step", "what_if"]
+-- small = true
 --
 -- [columns.rank]
 -- type = "bigint"

@@ -1,6 +1,7 @@
 -- /// view
 -- sentence = "The segments of the critical path that verdicts judge: those of the steady steps, or the whole path when a rank has no complete step."
 -- needs = ["critical_path", "steady_step"]
+-- small = true
 --
 -- [columns.rank]
 -- type = "bigint"

@@ -1,6 +1,7 @@
 -- /// view
 -- sentence = "The steps that statistics use: complete ones, without a first step that is slower by far (warm-up) or that the device entered with a backlog, and without a lone slow step."
 -- needs = ["step"]
+-- small = true
 --
 -- [columns.rank]
 -- type = "bigint"

@@ -9,6 +9,7 @@ from helpers import build_run
 
 from traceengine.errors import RuleError, UsageError
 from traceengine.rules import load_rules
+from traceengine.rules.defaults import load_defaults
 from traceengine.rules.model import CONTRACT, EVIDENCE_TYPES, KINDS_OF_CHANGE
 from traceengine.sql import open_empty_sandbox
 
@@ -20,7 +21,8 @@ def test_a_good_rule_is_read_whole(folder: Path) -> None:
     assert (rule.bottleneck, rule.needs) == ("data_wait", ("critical_path", "step"))
     assert [(param.name, param.default, param.unit) for param in rule.params] == [("min_share", 0.05, "share")]
     assert [(column.name, column.type) for column in rule.evidence] == [("waits", "bigint"), ("loader", "varchar")]
-    assert [experiment.rollback for experiment in rule.experiments] == ["", "num_workers = 4"]
+    assert [experiment.rollback for experiment in rule.experiments] == [load_defaults().rollback, "num_workers = 4"]
+    assert (rule.experiments[0].measure, rule.experiments[1].measure) == (load_defaults().measure, ("run 3 windows",))
     assert rule.experiments[1].invariants == ("sampling",)
     with pytest.raises(UsageError, match="no rule is called 'x'"):
         rules.rule("x")
@@ -78,6 +80,24 @@ def test_fault_is_named_with_file_and_line(folder: Path, old: str, new: str, mes
     assert str(caught.value).startswith(f"{path}:")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stop = ", "is not valid TOML"),
+        ('stop = "x"', "holds stop instead of invariants, measure, stop, rollback"),
+        ('invariants = ["a"]\nmeasure = []\nstop = "x"\nrollback = "y"', "'measure' must be a list of texts"),
+        ('invariants = ["a"]\nmeasure = ["b"]\nstop = " "\nrollback = "y"', "'stop' must be a text that is not empty"),
+    ],
+)
+def test_a_fault_of_the_shared_texts_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "experiment.toml"
+    path.write_text(text)
+    with pytest.raises(RuleError) as caught:
+        load_defaults(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
 
 
 def test_ids_are_unique_over_folders(folder: Path, tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ from traceengine.verdict import Answer, ExperimentCard, RankVerdict
 _WIDTH = 110
 _BAR = 20
 _LEGEND = "on path: time on the critical path. exposed: what the cause alone takes, with nothing of more use beside it."
+_EVIDENCE = 8
+"""Values of evidence on the card, the weightiest first; Markdown and JSON have all."""
 _LISTED = 4
 """Longest list of notes, issues and the like before the rest is only counted."""
 
@@ -113,7 +115,7 @@ def _card(console: Console, verdict: RankVerdict, card: ExperimentCard) -> None:
     table.add_column(ratio=1)
     table.add_row("change", experiment.change)
     table.add_row("because", experiment.hypothesis)
-    table.add_row("evidence", ", ".join(f"{name} {value}" for name, value, _ in card_evidence(card)))
+    table.add_row("evidence", ", ".join(f"{name} {value}" for name, value, _ in card_evidence(card)[:_EVIDENCE]))
     table.add_row("must stay", "; ".join(experiment.invariants))
     table.add_row("guards", ", ".join(experiment.guards))
     table.add_row("measure", experiment.measure[0] + (" (the whole plan: --format md)" if len(experiment.measure) > 1 else ""))

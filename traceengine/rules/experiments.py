@@ -5,53 +5,50 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
 
 import duckdb
 import pyarrow as pa
 
 from traceengine.errors import RuleError
-from traceengine.rules.model import CONTRACT, EVIDENCE_TYPES, PLACEHOLDER_COLUMNS, EvidenceColumn, Experiment, Rule
-from traceengine.sql import open_bare_sandbox
+from traceengine.rules.model import CONTRACT, EVIDENCE_TYPES, PLACEHOLDER_COLUMNS, EvidenceColumn, Experiment, Param, Rule
+from traceengine.sql import bare_sandbox
 
 Value = int | float | str | bool | None
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
-def _schema(evidence: tuple[EvidenceColumn, ...]) -> pa.Schema:
+_PARAM_TYPES = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+
+
+def _row(evidence: tuple[EvidenceColumn, ...], params: tuple[Param, ...], row: Mapping[str, Value]) -> pa.Table:
+    """What a condition sees: contract columns and evidence of `row`, and the parameters by name."""
     contract = [(name, kind) for name, kind in CONTRACT if name in PLACEHOLDER_COLUMNS]
-    return pa.schema(contract + [(column.name, EVIDENCE_TYPES[column.type]) for column in evidence])
-
-
-@cache
-def _bare_sandbox() -> duckdb.DuckDBPyConnection:
-    """Opening one takes 10 ms, and conditions leave nothing behind in it."""
-    return open_bare_sandbox()
+    fields = contract + [(column.name, EVIDENCE_TYPES[column.type]) for column in evidence]
+    known = {name: row.get(name) for name, _ in fields} | {param.name: param.default for param in params}
+    return pa.Table.from_pylist([known], schema=pa.schema(fields + [(param.name, _PARAM_TYPES[type(param.default)]) for param in params]))
 
 
 def _holds(condition: str, row: pa.Table) -> bool:
     """Whether `condition` is true for the one row; NULL is not true. Raises duckdb.Error for a bad condition."""
-    with _bare_sandbox().cursor() as connection:
+    with bare_sandbox().cursor() as connection:
         answer = connection.from_arrow(row).project(duckdb.SQLExpression(condition).alias("holds"))
         if [str(kind) for kind in answer.types] != ["BOOLEAN"]:
             raise duckdb.BinderException("it is not a boolean")
         return bool(answer.fetchall() == [(True,)])
 
 
-def condition_error(condition: str, evidence: tuple[EvidenceColumn, ...]) -> str | None:
-    """What is wrong with a condition over these evidence columns, or None."""
-    schema = _schema(evidence)
+def condition_error(condition: str, evidence: tuple[EvidenceColumn, ...], params: tuple[Param, ...]) -> str | None:
+    """What is wrong with a condition over these evidence columns and parameters, or None."""
     try:
-        _holds(condition, pa.Table.from_pylist([dict.fromkeys(schema.names)], schema=schema))
+        _holds(condition, _row(evidence, params, {}))
     except duckdb.Error as error:
         return str(error).splitlines()[0]
     return None
 
 
 def matching_experiments(rule: Rule, row: Mapping[str, Value]) -> list[Experiment]:
-    """The rule's experiments whose `when` is true for `row`: evidence columns by name, and step and cost_ns where known."""
-    schema = _schema(rule.evidence)
-    table = pa.Table.from_pylist([{name: row.get(name) for name in schema.names}], schema=schema)
+    """The rule's experiments whose `when` is true for `row`: evidence and parameters by name, and step and cost_ns where known."""
+    table = _row(rule.evidence, rule.params, row)
     matching = []
     for experiment in rule.experiments:
         try:

@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from traceengine.classes import class_ids
 from traceengine.errors import QueryError, RuleError
+from traceengine.rules.defaults import load_defaults
 from traceengine.rules.experiments import condition_error, placeholders
+from traceengine.rules.header import check_params, read_params, read_tables, read_unit
 from traceengine.rules.model import (
     CONTRACT,
     EVIDENCE_TYPES,
@@ -27,7 +29,7 @@ from traceengine.rules.model import (
 from traceengine.schema import TABLES
 from traceengine.sql import open_empty_sandbox, query
 from traceengine.sqlfile import SqlFile, read_sql_file, sql_files
-from traceengine.views import UNITS, load_views
+from traceengine.views import keep_small_views, load_views
 
 _ID = re.compile(r"[a-z][a-z0-9_]*")
 _RULE_KEYS = ("title", "bottleneck", "needs", "why", "params", "evidence", "experiment")
@@ -38,6 +40,7 @@ def load_rules(folders: Iterable[Path]) -> RuleSet:
     """Load all rules of the folders, folders within them included. Raises RuleError with file and line for the first fault."""
     rules: dict[str, Rule] = {}
     with open_empty_sandbox() as connection:
+        keep_small_views(connection)
         for folder in folders:
             if not folder.is_dir():
                 raise RuleError("is no folder", where=str(folder), hint="Pass a folder with *.sql rule files.")
@@ -54,29 +57,23 @@ def load_rule(path: Path, connection: duckdb.DuckDBPyConnection) -> Rule:
     file = read_sql_file(path, "rule")
     header = file.header
     file.known_keys(header, _RULE_KEYS, "the header")
-    evidence = tuple(_evidence(file, name, entry) for name, entry in _tables(file, "evidence").items())
+    params = read_params(file)
+    evidence = tuple(_evidence(file, name, entry, params) for name, entry in read_tables(file, "evidence").items())
     rule = Rule(
         id=file.name,
         path=path,
         title=file.text(header, "title", "the header"),
         bottleneck=file.text(header, "bottleneck", "the header"),
-        needs=file.texts(header, "needs", "the header", required=True),
+        needs=file.texts(header, "needs", "the header"),
         why=file.text(header, "why", "the header"),
-        params=tuple(_param(file, name, entry) for name, entry in _tables(file, "params").items()),
+        params=params,
         evidence=evidence,
-        experiments=tuple(_experiment(file, entry, evidence) for entry in _experiments(file)),
+        experiments=tuple(_experiment(file, entry, evidence, params) for entry in _experiments(file)),
         sql=file.body,
     )
     _check_names(file, rule)
     _check_query(file, rule, connection)
     return rule
-
-
-def _tables(file: SqlFile, key: str) -> Mapping[str, Any]:
-    entries = file.header.get(key, {})
-    if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
-        raise file.error(f"{key!r} must be tables", key, hint=f"Write [{key}.NAME] and its keys below.")
-    return entries
 
 
 def _experiments(file: SqlFile) -> list[Mapping[str, Any]]:
@@ -86,46 +83,33 @@ def _experiments(file: SqlFile) -> list[Mapping[str, Any]]:
     return entries
 
 
-def _param(file: SqlFile, name: str, entry: Mapping[str, Any]) -> Param:
-    place = f"param {name!r}"
-    file.known_keys(entry, ("default", "doc", "unit"), place)
-    default = entry.get("default")
-    if not isinstance(default, int | float | str | bool):
-        raise file.error(f"{place} needs a default that is a number, a text or a boolean", name)
-    return Param(name, default, file.text(entry, "doc", place), _unit(file, entry, place))
-
-
-def _evidence(file: SqlFile, name: str, entry: Mapping[str, Any]) -> EvidenceColumn:
+def _evidence(file: SqlFile, name: str, entry: Mapping[str, Any], params: tuple[Param, ...]) -> EvidenceColumn:
     place = f"evidence {name!r}"
     file.known_keys(entry, ("type", "unit", "doc"), place)
     if name in dict(CONTRACT):
         raise file.error(f"{place} is a column of the contract already", name, hint="Choose another name.")
+    if name in {param.name for param in params}:
+        raise file.error(f"{place} has the name of a param", name, hint="Choose another name.")
     kind = file.text(entry, "type", place)
     if kind not in EVIDENCE_TYPES:
         raise file.error(f"{place} has the unknown type {kind!r}", kind, hint=f"Types are {', '.join(EVIDENCE_TYPES)}.")
-    return EvidenceColumn(name, kind, _unit(file, entry, place), file.text(entry, "doc", place))
+    return EvidenceColumn(name, kind, read_unit(file, entry, place), file.text(entry, "doc", place))
 
 
-def _unit(file: SqlFile, entry: Mapping[str, Any], place: str) -> str:
-    unit = file.text(entry, "unit", place, "")
-    if unit not in UNITS:
-        raise file.error(f"{place} has the unknown unit {unit!r}", "unit", unit, hint="Units are ns, bytes, share, bytes/s.")
-    return unit
-
-
-def _experiment(file: SqlFile, entry: Mapping[str, Any], evidence: tuple[EvidenceColumn, ...]) -> Experiment:
+def _experiment(file: SqlFile, entry: Mapping[str, Any], evidence: tuple[EvidenceColumn, ...], params: tuple[Param, ...]) -> Experiment:
     place = "an [[experiment]]"
     file.known_keys(entry, _EXPERIMENT_KEYS, place)
+    shared = load_defaults()
     experiment = Experiment(
         when=file.text(entry, "when", place),
         hypothesis=file.text(entry, "hypothesis", place),
         change=file.text(entry, "change", place),
         kind=file.text(entry, "kind", place),
-        guards=file.texts(entry, "guards", place, required=True),
-        stop=file.text(entry, "stop", place),
-        invariants=file.texts(entry, "invariants", place),
-        measure=file.texts(entry, "measure", place),
-        rollback=file.text(entry, "rollback", place, ""),
+        guards=file.texts(entry, "guards", place),
+        stop=file.text(entry, "stop", place, shared.stop),
+        invariants=file.texts(entry, "invariants", place, shared.invariants),
+        measure=file.texts(entry, "measure", place, shared.measure),
+        rollback=file.text(entry, "rollback", place, shared.rollback),
     )
     if experiment.kind not in KINDS_OF_CHANGE:
         raise file.error(f"unknown kind of change {experiment.kind!r}", "kind", hint=f"Kinds are {', '.join(KINDS_OF_CHANGE)}.")
@@ -133,7 +117,7 @@ def _experiment(file: SqlFile, entry: Mapping[str, Any], evidence: tuple[Evidenc
     for name in placeholders(experiment):
         if name not in known:
             raise file.error(f"{{{name}}} is no evidence column", f"{{{name}}}", hint=f"Declare [evidence.{name}].")
-    fault = condition_error(experiment.when, evidence)
+    fault = condition_error(experiment.when, evidence, params)
     if fault:
         raise file.error(f"the condition {experiment.when!r} fails: {fault}", "when", experiment.when)
     return experiment
@@ -152,19 +136,9 @@ def _check_names(file: SqlFile, rule: Rule) -> None:
 
 def _check_query(file: SqlFile, rule: Rule, connection: duckdb.DuckDBPyConnection) -> None:
     place = file.body_place
-    if not rule.sql.strip():
-        raise RuleError("has no SELECT after its header", where=place)
+    check_params(file, rule.params, connection, [experiment.when for experiment in rule.experiments])
     try:
-        used = {name for statement in connection.extract_statements(rule.sql) for name in statement.named_parameters}
-    except duckdb.Error as error:
-        raise RuleError(f"is not valid SQL: {str(error).splitlines()[0]}", where=place) from error
-    declared = {param.name for param in rule.params}
-    if used - declared:
-        raise RuleError(f"uses ${min(used - declared)}, which is not declared", where=place, hint="Add a [params.NAME].")
-    if declared - used:
-        raise file.error(f"param {min(declared - used)!r} is declared and not used", min(declared - used), hint="Remove it or use it.")
-    try:
-        schema = query(connection, rule.sql, dict(rule.values())).schema
+        schema = query(connection, rule.sql, rule.query_values()).schema
     except QueryError as error:
         raise RuleError(f"the query fails: {error}", where=place) from error
     fault = column_fault(rule, schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,6 +93,10 @@ class Rule:
     def values(self, overrides: dict[str, ParamValue] | None = None) -> dict[str, ParamValue]:
         """Values of the parameters, defaults replaced by `overrides` of this rule."""
         return {param.name: param.default for param in self.params} | (overrides or {})
+
+    def query_values(self, overrides: dict[str, ParamValue] | None = None) -> dict[str, ParamValue]:
+        """The same for the parameters that the SQL names; others stand only in conditions of experiments."""
+        return {name: value for name, value in self.values(overrides).items() if re.search(rf"\${name}\b", self.sql)}
 
 
 @dataclass(frozen=True)

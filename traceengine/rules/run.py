@@ -15,6 +15,7 @@ from traceengine.rules.load import column_fault
 from traceengine.rules.model import CONTRACT, STATUSES, ParamValue, Rule, RuleSet
 from traceengine.schema import table
 from traceengine.sql import query
+from traceengine.views import keep_small_views
 
 _FINDING = table("finding").arrow
 
@@ -29,6 +30,7 @@ def run_rules(
     """
     overrides = overrides or {}
     _check_overrides(rules, overrides)
+    keep_small_views(connection)
     ranks = _ranks(connection)
     empty: dict[str, frozenset[int]] = {}
     for name in {need for rule in rules for need in rule.needs}:
@@ -82,7 +84,7 @@ def _unknown(rank: int, reason: str) -> dict[str, Any]:
 
 def _answers(connection: duckdb.DuckDBPyConnection, rule: Rule, overrides: dict[str, ParamValue]) -> list[dict[str, Any]]:
     try:
-        result = query(connection, rule.sql, dict(rule.values(overrides)))
+        result = query(connection, rule.sql, rule.query_values(overrides))
     except QueryError as error:
         raise RuleError(f"the query fails: {error}", where=str(rule.path)) from error
     fault = column_fault(rule, result.schema)
