@@ -15,6 +15,7 @@ from traceengine.errors import QueryError, RuleError
 from traceengine.rules.experiments import condition_error, placeholders
 from traceengine.rules.model import (
     CONTRACT,
+    EVIDENCE_STATES,
     EVIDENCE_TYPES,
     KINDS_OF_CHANGE,
     PLACEHOLDER_COLUMNS,
@@ -97,13 +98,16 @@ def _param(file: SqlFile, name: str, entry: Mapping[str, Any]) -> Param:
 
 def _evidence(file: SqlFile, name: str, entry: Mapping[str, Any]) -> EvidenceColumn:
     place = f"evidence {name!r}"
-    file.known_keys(entry, ("type", "unit", "doc"), place)
+    file.known_keys(entry, ("type", "unit", "doc", "state"), place)
     if name in dict(CONTRACT):
         raise file.error(f"{place} is a column of the contract already", name, hint="Choose another name.")
     kind = file.text(entry, "type", place)
     if kind not in EVIDENCE_TYPES:
         raise file.error(f"{place} has the unknown type {kind!r}", kind, hint=f"Types are {', '.join(EVIDENCE_TYPES)}.")
-    return EvidenceColumn(name, kind, _unit(file, entry, place), file.text(entry, "doc", place))
+    state = file.text(entry, "state", place, "measured")
+    if state not in EVIDENCE_STATES:
+        raise file.error(f"{place} has the unknown state {state!r}", "state", state, hint=f"States are {', '.join(EVIDENCE_STATES)}.")
+    return EvidenceColumn(name, kind, _unit(file, entry, place), file.text(entry, "doc", place), state)
 
 
 def _unit(file: SqlFile, entry: Mapping[str, Any], place: str) -> str:
