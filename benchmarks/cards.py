@@ -13,6 +13,7 @@ import copy
 import hashlib
 import importlib
 import inspect
+import itertools
 import json
 import os
 import platform
@@ -147,7 +148,7 @@ def window(trial: Trial, variant: str, evidence: dict[str, Any]) -> dict[str, An
         end = time.perf_counter_ns() if trial.loop == "checkpoint" else stamps[-1]
     marks = stamps[WARM_UP - 1 :]
     own, child = (resource.getrusage(who).ru_maxrss * 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    each = [after - before for before, after in zip(marks, marks[1:], strict=False)]
+    each = [after - before for before, after in itertools.pairwise(marks)]
     return {"updates": each, "mean": (end - marks[0]) / updates, "own": own, "child": child}
 
 
@@ -301,9 +302,11 @@ def carried_out(trial: Trial, windows: int) -> str:
     saved = statistics.fmean(each)
     spread = (max(means["base"]) - min(means["base"])) / statistics.fmean(means["base"])
     bound = card.saving_bound_ns or 0
+    steps = answer.leading.steps
+    recorded = bound / (steps.mean_ns or 1)
     width = max(means["base"]) - min(means["base"])
     decision = "keep, it saves more than that spread" if saved > width else "revert, it saves no more than that spread"
-    part = f"{share(saved / bound)} of it" if saved > 0 else "none of it"
+    won = sum(difference > 0 for difference in each)
     rows = "".join(f"| {variant} | {' | '.join(_figures(found[variant]))} |\n" for variant in ("base", "changed"))
     return f"""## {trial.loop}
 
@@ -324,9 +327,10 @@ The change as made:
 | variant | median update | P95 | mean of windows | range of window means | peak memory: process + largest child |
 | --- | --- | --- | --- | --- | --- |
 {rows}
-{"Saved" if saved > 0 else "Lost"} {duration(abs(saved))} an update, {share(abs(saved) / statistics.fmean(means["base"]))} of it \
-(pairs of windows: {duration(min(each))} … {duration(max(each))}). The bound was {duration(bound)} ({card.bound}): {part} came true. The base \
-windows alone spread by {share(spread)}. By the card's stop condition: {decision}.
+{"Saved" if saved > 0 else "Lost"} {duration(abs(saved))} an update, {share(abs(saved) / statistics.fmean(means["base"]))} of it; \
+the changed variant was faster in {won} of {windows} pairs of windows ({duration(min(each))} … {duration(max(each))}). The bound was \
+{duration(bound)} of the recording's {duration(steps.mean_ns)} a step, {share(recorded)} ({card.bound}). The base windows alone spread by \
+{share(spread)}. By the card's stop condition: {decision}.
 
 Guards:
 
