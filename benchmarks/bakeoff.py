@@ -275,7 +275,8 @@ def answer_of(installed: Installed, job: Job) -> Answer:
         try:
             return installed.tool.ask(installed.folder, files, Path(folder))
         except (Failed, ValueError, KeyError, OSError) as error:
-            return Answer(frozenset(), f"no answer: {error or type(error).__name__}")
+            words = str(error).replace(f"{folder}{os.sep}", "")
+            return Answer(frozenset(), f"no answer: {words or type(error).__name__}")
 
 
 def mark(answer: Answer, accepted: Owners) -> str:
