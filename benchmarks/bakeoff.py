@@ -125,8 +125,10 @@ def ask_ours(_bin: Path, files: list[Path], _folder: Path) -> Answer:
     tool = Path(sys.executable).with_name("traceengine")
     document = json.loads(run([str(tool), "analyze", *map(str, files), "--no-cache", "--format", "json"]))
     verdict = document["verdict"]
-    # Of several ranks the job's answer stands at the top.
     owner = "healthy" if verdict["healthy"] else verdict["owner"]
+    job = document.get("job")
+    if job and job["late"]:
+        return Answer(_ids(owner, "straggler"), job["sentence"])
     return Answer(_ids(owner), f"{verdict['sentence']} (confidence {verdict['confidence']})")
 
 
@@ -328,12 +330,14 @@ def mapping(tools: Iterable[Tool]) -> str:
 
 _HEAD = """# Side by side
 
-`python benchmarks/bakeoff.py --out docs/bakeoff.md`: the same traces through traceengine and its peers, in one run. The traces are public
-captures and loops with a planted cause that are not part of this project; which owners are accepted was fixed beside the traces, not here.
-An answer is *right* when one of the class ids that it can stand for is accepted, *none* when the tool names no owner or fails, else *wrong*.
-A peer's word that could mean several classes counts as all of them. Traces without accepted owners are left out. To be
-fair: fournex is made to collect its own telemetry while the job runs, and here reads the profiler's trace only, which it also accepts;
-gpu-idle states its thresholds for an A100 and is not made for traces without a GPU.
+`python benchmarks/bakeoff.py --out docs/bakeoff.md`: the same traces through traceengine and its peers. The traces are public captures and
+loops with a planted cause that are not part of this project; which owners are accepted was fixed beside the traces, not here. An answer is
+*right* when one of the class ids that it can stand for is accepted, *none* when the tool names no owner or fails, else *wrong*. A peer's
+word that could mean several classes counts as all of them. Traces without accepted owners are left out.
+
+To be fair: fournex is made to collect its own telemetry while the job runs, and here reads the profiler's trace only, which it also
+accepts; gpu-idle states its thresholds for an A100 and is not made for traces without a GPU. Of a job with several ranks traceengine gets
+all files, and the peers, which read one, get the late rank's: they may name what that rank itself does, which is not who waits for it.
 """
 
 

@@ -25,7 +25,7 @@ def experiment_group() -> None:
 @experiment_group.command("new", epilog="\b\nExample:\n  traceengine experiment new runs/job -o experiment.json")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the record there instead of to stdout.")
-@click.option("--rank", type=int, metavar="N", help="Rank whose experiment to write; the slowest unless given.")
+@click.option("--rank", type=int, metavar="N", help="Rank whose experiment to write; that of the answer unless given.")
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @rules_option
 def new_command(run: Path, output: Path | None, rank: int | None, force: bool, folders: tuple[Path, ...]) -> None:
