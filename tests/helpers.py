@@ -16,81 +16,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceengine.rules.tinytable import rows
 from traceengine.run import Manifest, Run, RunWriter, write_table
-from traceengine.schema import ColumnType, Table, TableOrigin, table
+from traceengine.schema import TableOrigin, table
+
+__all__ = ["SHARED", "build_run", "rows"]
 
 SHARED = Path(os.environ.get("TRACEENGINE_SHARED", Path(__file__).parents[2] / "shared"))
 """Material that may or may not be here; tests that need it skip without."""
-
-_DEFAULTS: dict[str, object] = {
-    "rank": 0,
-    "device": 0,
-    "stream": 7,
-    "pid": 1,
-    "tid": 1,
-    "dur_ns": 0,
-    "kind": "kernel",
-    "class": "other",
-    "name": "",
-    "complete": True,
-    "origin": "profiler",
-    "detail": "",
-    "edge": "stream",
-    "state": "measured",
-    "resource": "host:1/1",
-    "path": "trace.json",
-    "severity": "warning",
-    "count": 1,
-    "action": "",
-    "reason": "",
-}
-
-
-def _convert(text: str, kind: ColumnType) -> object:
-    if text == "":
-        return None
-    match kind:
-        case ColumnType.INT64:
-            return int(text.replace("_", ""))
-        case ColumnType.DOUBLE:
-            return float(text)
-        case ColumnType.BOOL:
-            return text == "true"
-        case _:
-            return text
-
-
-def _default(entry: Table, name: str, number: int, row: dict[str, object]) -> object:
-    column = next(column for column in entry.columns if column.name == name)
-    if name in ("event_id", "seq", "source_id", "step") and not column.nullable:
-        return number
-    if name == "busy_dur_ns":
-        return row["dur_ns"]
-    if name in _DEFAULTS and not (column.nullable and name in ("pid", "tid", "stream", "name", "device")):
-        return _DEFAULTS[name]
-    if column.nullable:
-        return None
-    return 0 if column.type is ColumnType.INT64 else ""
-
-
-def rows(name: str, text: str) -> pa.Table:
-    """Rows of table `name`: a header line and one line a row, cells between `|`."""
-    entry = table(name)
-    types = {column.name: column.type for column in entry.columns}
-    lines = [[cell.strip() for cell in line.split("|")] for line in text.strip().splitlines()]
-    header, body = lines[0], lines[1:]
-    unknown = set(header) - set(types)
-    assert not unknown, f"{name} has no {unknown}"
-    records = []
-    for number, cells in enumerate(body):
-        assert len(cells) == len(header), cells
-        row = {column: _convert(cell, types[column]) for column, cell in zip(header, cells, strict=True)}
-        for column in entry.column_names:
-            if column not in row:
-                row[column] = _default(entry, column, number, row)
-        records.append(row)
-    return pa.Table.from_pylist(records, schema=entry.arrow)
-
 
 def build_run(path: Path, **tables: str | pa.Table) -> Run:
     """Write a run with the given tables (text as in `rows`, or Arrow); analysis tables too, without an analysis of their own."""

@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from traceengine.catalog import CatalogEntry, catalog
 from traceengine.classes import load_classes
 from traceengine.cli.app import cli
+from traceengine.experiment import json_schema
 from traceengine.names import TARGETS, load_names
 from traceengine.quality import SOURCE_KINDS, Check, load_checks
 from traceengine.resources import queries_dir
@@ -28,6 +30,7 @@ def pages() -> dict[str, str]:
     return {
         "classes.md": _classes(),
         "commands.md": _commands(),
+        "experiment.md": _record(),
         "names.md": _names(),
         "quality.md": _quality(load_checks()),
         "rules.md": _rules(tuple(load_rules([queries_dir() / "rules"]))),
@@ -137,6 +140,38 @@ def _experiment(experiment: Experiment) -> str:
         *([f"- Rollback: {experiment.rollback}"] if experiment.rollback else []),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _record() -> str:
+    lead = (
+        "The form of `experiment.json` (`traceengine/experiment/experiment.schema.json`), written by `traceengine experiment new`. "
+        "Every field is there; what is not known says so."
+    )
+    schema = json_schema()
+    head = ("field", "type", "what")
+    shared = [f"## {name}\n\n{entry['description']}\n\n{_grid(head, _fields(entry, ''))}" for name, entry in schema["$defs"].items()]
+    return _page("Experiment record", lead, [_grid(head, _fields(schema, "")), *shared])
+
+
+def _fields(schema: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, str, str]]:
+    """Path, type and sentence of each field below an object of a JSON Schema."""
+    for name, entry in schema.get("properties", {}).items():
+        inner = entry.get("items", entry)
+        path = f"{prefix}{name}{'[]' if 'items' in entry else ''}"
+        yield f"`{path}`", _json_type(entry), entry["description"]
+        yield from _fields(inner, f"{path}.")
+
+
+def _json_type(entry: Mapping[str, Any]) -> str:
+    if "items" in entry:
+        return f"list of {_json_type(entry['items'])}"
+    if "$ref" in entry:
+        name = entry["$ref"].rsplit("/", 1)[-1]
+        return f"[{name}](#{name})"
+    if "enum" in entry or "const" in entry:
+        return ", ".join("null" if value is None else f"`{value}`" for value in entry.get("enum", [entry.get("const")]))
+    kinds = entry.get("type", "any")
+    return kinds if isinstance(kinds, str) else " or ".join(kinds)
 
 
 def _commands() -> str:

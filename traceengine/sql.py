@@ -25,7 +25,7 @@ from fsspec.spec import AbstractFileSystem
 
 from traceengine.errors import QueryError
 from traceengine.run import Run, view_ddl
-from traceengine.schema import TABLES
+from traceengine.schema import TABLES, Table
 from traceengine.views import create_views, load_views
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
@@ -142,21 +142,28 @@ def open_sandbox(run: Run, overlay: Mapping[str, pa.Table] | None = None) -> duc
     connection.execute("set allowed_paths = $paths", {"paths": [files.url(number) for number in range(len(parts))]})
     for entry in TABLES:
         if entry.name in overlay:
-            connection.register(f"_overlay_{entry.name}", overlay[entry.name].select(entry.column_names).cast(entry.arrow))
-            connection.execute(_overlay_ddl(entry.name))
+            _overlay(connection, entry, overlay[entry.name])
         else:
             connection.execute(view_ddl(entry, [files.url(number) for number, (owner, _) in enumerate(parts) if owner is entry]))
     create_views(connection)
     return _lock(connection)
 
 
-def open_empty_sandbox() -> duckdb.DuckDBPyConnection:
-    """A locked-down connection with every table and view, all empty: for checking SQL without a run."""
+def open_table_sandbox(tables: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
+    """A locked-down connection with every table and view; tables that are not given are empty."""
     connection = duckdb.connect(":memory:", config=_CONFIG)
     for entry in TABLES:
-        connection.execute(view_ddl(entry, []))
+        if entry.name in tables:
+            _overlay(connection, entry, tables[entry.name])
+        else:
+            connection.execute(view_ddl(entry, []))
     create_views(connection)
     return _lock(connection)
+
+
+def open_empty_sandbox() -> duckdb.DuckDBPyConnection:
+    """The same with every table empty: for checking SQL without a run."""
+    return open_table_sandbox({})
 
 
 @cache
@@ -171,8 +178,9 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _overlay_ddl(name: str) -> str:
-    return f'create view "{name}" as from "_overlay_{name}"'
+def _overlay(connection: duckdb.DuckDBPyConnection, entry: Table, rows: pa.Table) -> None:
+    connection.register(f"_overlay_{entry.name}", rows.select(entry.column_names).cast(entry.arrow))
+    connection.execute(f'create view "{entry.name}" as from "_overlay_{entry.name}"')
 
 
 def query(connection: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, object] | None = None) -> pa.Table:

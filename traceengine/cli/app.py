@@ -12,6 +12,7 @@ import click
 from traceengine import __version__
 from traceengine.cli.analyze import analyze_command
 from traceengine.cli.doctor import doctor_command
+from traceengine.cli.experiment import experiment_group
 from traceengine.cli.imports import import_command
 from traceengine.cli.rules import rules_group
 from traceengine.cli.sql import sql_command
@@ -34,7 +35,7 @@ def cli() -> None:
     """
 
 
-for _command in (analyze_command, doctor_command, import_command, sql_command, tables_command, rules_group):
+for _command in (analyze_command, doctor_command, import_command, sql_command, tables_command, rules_group, experiment_group):
     cli.add_command(_command)
 
 

@@ -34,8 +34,13 @@ def nsys_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def rule_set(folders: tuple[Path, ...] = ()) -> RuleSet:
     """The built-in rules and those of `folders` and of TRACEENGINE_RULES (separated as in PATH)."""
+    return load_rules([queries_dir() / "rules", *own_rule_folders(folders)])
+
+
+def own_rule_folders(folders: tuple[Path, ...]) -> list[Path]:
+    """Folders of TRACEENGINE_RULES, then `folders`; each once, however it is written."""
     named = [Path(part) for part in os.environ.get("TRACEENGINE_RULES", "").split(os.pathsep) if part]
-    return load_rules([queries_dir() / "rules", *named, *folders])
+    return list({folder.resolve(): folder for folder in [*named, *folders]}.values())
 
 
 def is_run(path: Path) -> bool:

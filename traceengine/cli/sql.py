@@ -18,9 +18,12 @@ from traceengine.sql import query
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("statement", required=False, metavar="[SQL|-]")
 @click.option("--file", "file", type=click.Path(path_type=Path), help="Read the SQL from a file.")
+@click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Value for $NAME in the SQL; repeatable.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="table unless given; parquet needs -o.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")
-def sql_command(run: Path, statement: str | None, file: Path | None, form: str | None, output: Path | None) -> None:
+def sql_command(
+    run: Path, statement: str | None, file: Path | None, params: tuple[str, ...], form: str | None, output: Path | None
+) -> None:
     """Run one SELECT over the tables and views of a run.
 
     The SQL reads the run and nothing else: no files, no network, no changes. `-` reads it from stdin;
@@ -28,8 +31,21 @@ def sql_command(run: Path, statement: str | None, file: Path | None, form: str |
     """
     text = _statement(statement, file)
     with analysed(Run.open(run)).connect() as connection:
-        rows = query(connection, text)
+        rows = query(connection, text, dict(map(_param, params)))
     write_rows(rows, form or ("parquet" if output and output.suffix == ".parquet" else "table"), output)
+
+
+def _param(text: str) -> tuple[str, int | float | str]:
+    """NAME=VALUE; a value that reads as a number is one."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise UsageError(f"--param {text!r} is not NAME=VALUE", hint="For example: --param rank=0")
+    for number in (int, float):
+        try:
+            return name, number(value)
+        except ValueError:
+            continue
+    return name, value
 
 
 def _statement(statement: str | None, file: Path | None) -> str:

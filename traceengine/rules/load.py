@@ -17,6 +17,7 @@ from traceengine.rules.experiments import condition_error, placeholders
 from traceengine.rules.header import check_params, read_params, read_tables, read_unit
 from traceengine.rules.model import (
     CONTRACT,
+    EVIDENCE_STATES,
     EVIDENCE_TYPES,
     KINDS_OF_CHANGE,
     PLACEHOLDER_COLUMNS,
@@ -85,7 +86,7 @@ def _experiments(file: SqlFile) -> list[Mapping[str, Any]]:
 
 def _evidence(file: SqlFile, name: str, entry: Mapping[str, Any], params: tuple[Param, ...]) -> EvidenceColumn:
     place = f"evidence {name!r}"
-    file.known_keys(entry, ("type", "unit", "doc"), place)
+    file.known_keys(entry, ("type", "unit", "doc", "state"), place)
     if name in dict(CONTRACT):
         raise file.error(f"{place} is a column of the contract already", name, hint="Choose another name.")
     if name in {param.name for param in params}:
@@ -93,7 +94,10 @@ def _evidence(file: SqlFile, name: str, entry: Mapping[str, Any], params: tuple[
     kind = file.text(entry, "type", place)
     if kind not in EVIDENCE_TYPES:
         raise file.error(f"{place} has the unknown type {kind!r}", kind, hint=f"Types are {', '.join(EVIDENCE_TYPES)}.")
-    return EvidenceColumn(name, kind, read_unit(file, entry, place), file.text(entry, "doc", place))
+    state = file.text(entry, "state", place, "measured")
+    if state not in EVIDENCE_STATES:
+        raise file.error(f"{place} has the unknown state {state!r}", "state", state, hint=f"States are {', '.join(EVIDENCE_STATES)}.")
+    return EvidenceColumn(name, kind, read_unit(file, entry, place), file.text(entry, "doc", place), state)
 
 
 def _experiment(file: SqlFile, entry: Mapping[str, Any], evidence: tuple[EvidenceColumn, ...], params: tuple[Param, ...]) -> Experiment:

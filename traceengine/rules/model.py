@@ -32,6 +32,9 @@ PLACEHOLDER_COLUMNS = ("step", "cost_ns")
 EVIDENCE_TYPES: dict[str, pa.DataType] = {"bigint": pa.int64(), "double": pa.float64(), "boolean": pa.bool_(), "varchar": pa.string()}
 """Types of evidence columns, as DuckDB and as Arrow name them."""
 
+EVIDENCE_STATES = ("measured", "estimated")
+"""What the numbers of an evidence column can be: read off the trace, or computed from a model of what would happen."""
+
 ParamValue = int | float | str | bool
 
 
@@ -47,12 +50,13 @@ class Param:
 
 @dataclass(frozen=True)
 class EvidenceColumn:
-    """A column of evidence: DuckDB type, unit (ns, bytes, share, bytes/s or empty), sentence."""
+    """A column of evidence: DuckDB type, unit (ns, bytes, share, bytes/s or empty), sentence, and what its numbers are."""
 
     name: str
     type: str
     unit: str
     doc: str
+    state: str = "measured"
 
 
 @dataclass(frozen=True)
