@@ -13,9 +13,8 @@ import duckdb
 import pyarrow as pa
 
 from traceengine import __version__
-from traceengine.classes import class_ids
-from traceengine.errors import UsageError
 from traceengine.names import load_names
+from traceengine.path.changes import NOT_ESTIMABLE, parse_change
 from traceengine.path.critical import rank_path, rank_replays
 from traceengine.path.replay import WhatIf
 from traceengine.ranks.job import RankTables, across_ranks
@@ -49,30 +48,33 @@ class Analysis:
             return job_answer(connection, self.rules)
 
 
-def combine(analysis: Analysis, causes: Sequence[str]) -> Answer:
-    """The answer with replays of the leading rank: each of `causes` alone, then all together.
+def combine(analysis: Analysis, wanted: Sequence[str]) -> Answer:
+    """The answer with replays of the leading rank: each of `wanted` (class ids, named experiments) alone, then all together.
 
-    Raises UsageError for a cause that is no class id.
+    Raises UsageError for a name that is neither.
     """
-    unknown = [cause for cause in causes if cause not in class_ids()]
-    if unknown:
-        raise UsageError(f"{unknown[0]!r} is no class id", hint=f"There are: {', '.join(sorted(class_ids()))}.")
-    wanted: list[tuple[str, ...]] = [(cause,) for cause in dict.fromkeys(causes)]
-    if len(wanted) > 1:
-        wanted.append(tuple(dict.fromkeys(causes)))
+    changes = tuple({change.text: change for change in map(parse_change, wanted)}.values())
+    sets = [(change,) for change in changes] + ([changes] if len(changes) > 1 else [])
     answer = analysis.answer
-    steps, replays = rank_replays(analysis.run, answer.leading_rank, load_names(), wanted)
+    steps, replays = rank_replays(analysis.run, answer.leading_rank, load_names(), sets)
     with analysis.connect() as connection:
         rows = connection.execute("select step from steady_step where rank = $rank", {"rank": answer.leading_rank}).fetchall()
     steady = {step for (step,) in rows}
     chosen = [index for index, step in enumerate(steps.steps) if step.number in steady]
-    combinations = tuple(Combination(entry.causes, _saving(entry, chosen) if replays.trusted else None) for entry in replays.what_ifs)
-    return replace(answer, combinations=combinations)
+    return replace(answer, combinations=tuple(_combination(entry, chosen, trusted=replays.trusted) for entry in replays.what_ifs))
 
 
-def _saving(entry: WhatIf, steps: Sequence[int]) -> int:
+def _combination(entry: WhatIf, steps: Sequence[int], *, trusted: bool) -> Combination:
+    if not trusted:
+        return Combination(entry.changes, None, NOT_ESTIMABLE, "the replay does not reproduce the recording", None)
+    return Combination(entry.changes, _saving(entry, steps), entry.bound, entry.reason, entry.limit)
+
+
+def _saving(entry: WhatIf, steps: Sequence[int]) -> int | None:
+    if entry.without is None:
+        return None
     if not steps:
-        return entry.makespan - entry.without
+        return max(0, entry.makespan - entry.without)
     return max(0, sum(entry.step_dur[index] - entry.step_without[index] for index in steps) // len(steps))
 
 

@@ -440,13 +440,20 @@ _WHAT_IF = Table(
     (
         _RANK,
         _STEP,
-        _text("cause", "Class id whose segments were removed; several are joined by +.", key=True),
+        _text("cause", "Class id whose segments were removed, or a named experiment such as `workers=4`; several are joined by +.", key=True),
         _ns("makespan_ns", "Time as recorded (of the replay with nothing removed).", key=True),
         _ns("without_ns", "Time of the replay.", key=True),
         _ns(
             "saving_ns",
             "Difference: what removing it could save at most, never a measurement. A step may lose what another one gains.",
             key=True,
+        ),
+        _text("bound", "How far the saving can be trusted: `upper bound` or `estimate`. What is not estimable has no row.", key=True),
+        _text("reason", "What the saving leaves out, or what was assumed.", key=True),
+        _text(
+            "next_limit",
+            "Of the whole window: class id with the most time on the critical path of the replayed run; `unknown` when that run hangs on"
+            " recorded times that the trace does not explain, so that the saving is unknown.",
         ),
     ),
 )

@@ -48,8 +48,10 @@ class VerdictParameters:
 @dataclass(frozen=True)
 class CauseCost:
     """One cause of a rank: see view path_cost. Per step (of the window without steps): `saving_ns` is what the replay
-    without the cause saves, None when the replay does not reproduce the recording or the cause is unknown; `exposed_ns` is
-    its exposed time."""
+    without the cause saves, None when the replay does not reproduce the recording, when what is then left of the run is time
+    that the trace does not explain, or when the cause is unknown; `exposed_ns` is its exposed time. `saving_share` is the
+    saving as a share of a step. `saving_limit` is the class id that limits the run without the cause, `unknown` for
+    unexplained time."""
 
     cause: str
     path_ns: int
@@ -62,6 +64,8 @@ class CauseCost:
     step_min_ns: int | None
     step_median_ns: int | None
     step_max_ns: int | None
+    saving_share: float | None
+    saving_limit: str | None
 
     @property
     def bound_ns(self) -> int:
@@ -72,6 +76,11 @@ class CauseCost:
     def bound(self) -> str:
         """What the bound rests on."""
         return "exposed time" if self.saving_ns is None else "replay"
+
+    @property
+    def bound_share(self) -> float:
+        """`bound_ns` as a share of a step."""
+        return self.exclusive_share if self.saving_share is None else self.saving_share
 
 
 @dataclass(frozen=True)
@@ -169,13 +178,17 @@ class ImportIssue:
 
 @dataclass(frozen=True)
 class Combination:
-    """A replay that was asked for: what removing these causes together saves per steady step (of the window without steps).
+    """A replay that was asked for: what these changes together save per steady step (of the window without steps).
 
-    `saving_ns` is None when the replay does not reproduce the recording: unknown.
+    `causes` are class ids that are removed and named experiments. `saving_ns` is None when that is not estimable; `bound` and
+    `reason` say how far it can be trusted, `next_limit` what the replayed run then waits for (class id or `unknown`).
     """
 
     causes: tuple[str, ...]
     saving_ns: int | None
+    bound: str
+    reason: str
+    next_limit: str | None
 
 
 @dataclass(frozen=True)
@@ -198,9 +211,11 @@ class Answer:
 def _causes(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[CauseCost, ...]:
     rows = connection.execute(
         "select cause, path_ns, path_share, exclusive_ns, exclusive_share, steps, steps_hit,"
-        " step_min_ns, step_median_ns, step_max_ns, replay_ns from path_cost where rank = $rank order by exclusive_ns desc, cause",
+        " step_min_ns, step_median_ns, step_max_ns, replay_ns, next_limit"
+        " from path_cost where rank = $rank order by exclusive_ns desc, cause",
         {"rank": rank},
     ).fetchall()
+    total = max(sum(row[1] for row in rows), 1)
     return tuple(
         CauseCost(
             cause,
@@ -209,13 +224,15 @@ def _causes(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[CauseCost
             exclusive_ns,
             exclusive_share,
             hit,
-            None if replay is None else replay // max(steps, 1),
+            None if replay is None or limit == "unknown" else replay // max(steps, 1),
             exclusive_ns // max(steps, 1),
             low,
             middle,
             high,
+            None if replay is None or limit == "unknown" else replay / total,
+            limit,
         )
-        for cause, path_ns, path_share, exclusive_ns, exclusive_share, steps, hit, low, middle, high, replay in rows
+        for cause, path_ns, path_share, exclusive_ns, exclusive_share, steps, hit, low, middle, high, replay, limit in rows
     )
 
 

@@ -46,6 +46,9 @@
 -- type = "bigint"
 -- unit = "ns"
 -- doc = "What the replay without the cause saves over the same time; NULL when that was not replayed (see what_if)."
+-- [columns.next_limit]
+-- type = "varchar"
+-- doc = "Class id that then limits the replayed run, see what_if.next_limit; unknown: the saving is unknown, too."
 -- ///
 with stepped as (select rank, count(*) as steps from steady_step group by rank),
 part as (
@@ -81,7 +84,8 @@ replay as (
   left join steady_step on steady_step.rank = what_if.rank and steady_step.step = what_if.step
   where case when stepped.rank is null then what_if.step is null else steady_step.step is not null end
   group by what_if.rank, what_if.cause
-)
+),
+whole as (select rank, cause, next_limit from what_if where step is null)
 select
   part.rank,
   part.cause,
@@ -95,10 +99,12 @@ select
   any_value(spread.step_median_ns) as step_median_ns,
   any_value(spread.step_max_ns) as step_max_ns,
   -- greatest() passes over NULL: what was not replayed would save 0.
-  case when any_value(replay.replay_ns) is not null then greatest(0, any_value(replay.replay_ns)) end as replay_ns
+  case when any_value(replay.replay_ns) is not null then greatest(0, any_value(replay.replay_ns)) end as replay_ns,
+  any_value(whole.next_limit) as next_limit
 from part
 inner join total on total.rank = part.rank
 left join spread on spread.rank = part.rank and spread.cause = part.cause
 left join replay on replay.rank = part.rank and replay.cause = part.cause
+left join whole on whole.rank = part.rank and whole.cause = part.cause
 group by part.rank, part.cause
 order by part.rank, exclusive_ns desc

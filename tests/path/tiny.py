@@ -93,6 +93,7 @@ class Tiny:
             ints(op.launch for op in ops),
             ints([0] * self.streams),
             ints(range(self.streams)),
+            ints([-1] * len(ops)),
         )
         stream_waits = StreamWaits(
             codes(wait.kind for wait in waits),

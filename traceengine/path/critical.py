@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from traceengine.names import Names
+from traceengine.path.changes import EXPERIMENTS, Change, parse_change
 from traceengine.path.context import build_context
 from traceengine.path.exclusive import device_clock
 from traceengine.path.parameters import PathParameters
@@ -37,11 +38,11 @@ def rank_path(run: Run, rank: int, names: Names, parameters: PathParameters | No
     return path_of(timeline, names, _truncated(run, rank), parameters or PathParameters())
 
 
-def rank_replays(run: Run, rank: int, names: Names, combinations: Sequence[tuple[str, ...]]) -> tuple[Steps, Replays]:
-    """Replay one rank with each combination of causes removed."""
+def rank_replays(run: Run, rank: int, names: Names, wanted: Sequence[tuple[Change, ...]]) -> tuple[Steps, Replays]:
+    """Replay one rank with each set of changes."""
     timeline = load_timeline(run, rank)
     steps = find_steps(timeline, _truncated(run, rank))
-    return steps, replay(build_context(timeline, names, PathParameters()), steps, combinations)
+    return steps, replay(build_context(timeline, names, PathParameters()), steps, wanted)
 
 
 def _truncated(run: Run, rank: int) -> bool:
@@ -56,6 +57,7 @@ def path_of(timeline: Timeline, names: Names, truncated: bool, parameters: PathP
     clock = device_clock(timeline.device, context.device_cause)
     path_rows, cause_rows = path_tables(timeline, steps, segments, clock)
     causes = sorted({cause for cause in cause_rows.column("cause").to_pylist() if cause != "unknown"})
-    replays = replay(context, steps, [(cause,) for cause in causes])
+    changes = [*causes, *(experiment.default for experiment in EXPERIMENTS.values())]
+    replays = replay(context, steps, [(parse_change(text),) for text in changes])
     what_if_rows = what_if_table(timeline.rank, steps, replays)
     return RankPath(timeline.rank, steps, step_table(timeline.rank, steps), path_rows, cause_rows, what_if_rows)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from traceengine.path.context import Context
 from traceengine.path.hosttime import HostTime, Points, build_host_time
+from traceengine.path.loader import FROM_START, NO_LIMIT
 from traceengine.path.steps import Steps
 from traceengine.path.timeline import BoolArray, IntArray
 
@@ -37,19 +40,74 @@ class Graph:
     is_operation: BoolArray
     launch_bound: BoolArray
     """Operations whose start was bound by their launch: their launch lag is the host's."""
-    active: dict[str, IntArray]
+    active: Mapping[str, IntArray]
     """By cause: how much of the first lag of each node is the thread's own time with that cause."""
+    row: IntArray
+    """Device row of an operation; of a point that waits, of the operation that it waits for; -1 for none."""
+    call: IntArray
+    """Host row of the call behind a point, see `Points.call`; -1 for none."""
+    thread: IntArray
+    """Host thread of a point; -1 for none."""
+    within: IntArray
+    """Index of the step that the node's own time belongs to: the point's, or the launch of the operation's; -1 for none."""
 
-    def without(self, causes: frozenset[str]) -> tuple[npt.NDArray[np.int64], IntArray, BoolArray]:
-        """Lags, durations and kept second edges with `causes` removed."""
-        lag = self.lag.copy()
+    def without(self, causes: frozenset[str], where: BoolArray | None = None) -> Graph:
+        """The graph with the time of `causes` removed, at the nodes of `where` only if given."""
+        chosen = np.ones(len(self.pred), np.bool_) if where is None else where
+        lag, active = self.lag.copy(), dict(self.active)
         for cause in causes & self.active.keys():
-            lag[:, 0] -= self.active[cause]
-        removed = np.isin(self.cause, list(causes))
+            lag[:, 0] -= np.where(chosen, active[cause], 0)
+            active[cause] = np.where(chosen, 0, active[cause])
+        removed = chosen & np.isin(self.cause, list(causes))
         dur = np.where(self.is_operation & removed, 0, self.dur)
+        lag[removed & ~self.is_operation, 1] = NEVER
         if "host_bound" in causes:
-            lag[:, 1] = np.where(self.launch_bound, np.minimum(lag[:, 1], 0), lag[:, 1])
-        return lag, dur, self.is_operation | ~removed
+            lag[:, 1] = np.where(chosen & self.launch_bound, np.minimum(lag[:, 1], 0), lag[:, 1])
+        return replace(self, lag=lag, dur=dur, active=active)
+
+    def numbers(self, chosen: BoolArray) -> IntArray:
+        """Numbers of the chosen nodes, in order."""
+        return np.flatnonzero(chosen) + 1
+
+    def insert(self, before: IntArray, dur: IntArray) -> tuple[Graph, IntArray, IntArray]:
+        """The graph with a new node of length `dur` right before each node of `before` (numbers, rising).
+
+        Several before one node keep their order. Returns the graph, the new number of each old number, and the numbers of the
+        new nodes; those have no predecessors yet.
+        """
+        old, new = len(self.pred), len(before)
+        order = np.argsort(np.concatenate([2 * np.arange(1, old + 1), 2 * before - 1]), kind="stable")
+        number = np.empty(old + new + 1, np.int64)
+        number[order + 1] = np.arange(1, old + new + 1)
+        number[ROOT] = ROOT
+
+        def spread(values: npt.NDArray[Any], fill: Any) -> npt.NDArray[Any]:
+            added = np.full((new, *values.shape[1:]), fill, values.dtype)
+            return np.concatenate([values, added])[order]
+
+        columns: dict[str, Any] = {name: spread(getattr(self, name), fill) for name, fill in _FILLS.items()}
+        graph = replace(
+            self,
+            pred=number[spread(self.pred, ROOT)],
+            dur=np.concatenate([self.dur, dur])[order],
+            active={name: spread(spent, 0) for name, spent in self.active.items()},
+            **columns,
+        )
+        return graph, number[: old + 1], number[old + 1 :]
+
+
+_FILLS: dict[str, Any] = {
+    "lag": NEVER,
+    "cause": "",
+    "step": -1,
+    "is_operation": False,
+    "launch_bound": False,
+    "row": -1,
+    "call": -1,
+    "thread": -1,
+    "within": -1,
+}
+"""Columns of an inserted node."""
 
 
 def _operations(context: Context, steps: Steps) -> IntArray:
@@ -79,17 +137,20 @@ def build_graph(context: Context, steps: Steps) -> Graph:
     point_number, row_number = number[: len(points.time)], _numbers(len(device), rows, number[len(points.time) :])
     pred = np.zeros((total, 3), np.int64)
     lag = np.full((total, 3), NEVER, np.int64)
+    cause = np.full(total, "", dtype="U16")
+    cause[point_number - 1] = points.cause
+    active = {name: _scatter(total, point_number, spent, 0) for name, spent in host.active.items()}
     _host_edges(host, point_number, row_number, pred, lag, context, steps.window.start)
+    _arrival_edges(host, point_number, pred, lag, cause, active, steps.window.start)
     launch_bound = _device_edges(context, steps, rows, point_number, row_number, host, pred, lag)
     operation = np.zeros(total, np.bool_)
     operation[row_number[rows] - 1] = True
     start = steps.window.start
     dur = np.zeros(total, np.int64)
     dur[row_number[rows] - 1] = device.end[rows] - np.maximum(device.start[rows], start)
-    cause = np.full(total, "", dtype="U16")
     cause[row_number[rows] - 1] = np.array(context.device_cause, dtype="U16")[rows] if len(rows) else cause[:0]
-    cause[point_number - 1] = points.cause
-    active = {name: _scatter(total, point_number, spent) for name, spent in host.active.items()}
+    row = _scatter(total, point_number, points.awaits_row, -1)
+    row[row_number[rows] - 1] = rows
     return Graph(
         pred,
         lag,
@@ -101,6 +162,10 @@ def build_graph(context: Context, steps: Steps) -> Graph:
         operation,
         launch_bound,
         active,
+        row,
+        _scatter(total, point_number, points.call, -1),
+        _scatter(total, point_number, points.thread, -1),
+        _nodes_within(context, steps, rows, points, point_number, row_number, total),
     )
 
 
@@ -109,8 +174,8 @@ def _at(values: IntArray, index: IntArray, missing: int) -> IntArray:
     return np.where(index >= 0, values[np.maximum(index, 0)], missing) if len(values) else np.full(len(index), missing, np.int64)
 
 
-def _scatter(total: int, numbers: IntArray, values: IntArray) -> IntArray:
-    result = np.zeros(total, np.int64)
+def _scatter(total: int, numbers: IntArray, values: IntArray, fill: int) -> IntArray:
+    result = np.full(total, fill, np.int64)
     result[numbers - 1] = values
     return result
 
@@ -141,6 +206,32 @@ def _host_edges(
     lost = waits & ~known
     pred[index[lost], 1] = ROOT
     lag[index[lost], 1] = points.time[lost] - origin
+
+
+def _arrival_edges(
+    host: HostTime,
+    number: IntArray,
+    pred: npt.NDArray[np.int64],
+    lag: npt.NDArray[np.int64],
+    cause: npt.NDArray[np.str_],
+    active: Mapping[str, IntArray],
+    origin: int,
+) -> None:
+    """A batch that the loop waited for comes no earlier than the workers make it; that part of the wait is no time of the loop's."""
+    arrivals, points = host.arrivals, host.points
+    limited = np.flatnonzero(arrivals.source != NO_LIMIT)
+    if not len(limited):
+        return
+    source = arrivals.source[limited]
+    index = number[host.arrival_point[limited]] - 1
+    from_start = source == FROM_START
+    pred[index, 1] = np.where(from_start, ROOT, number[host.arrival_point[np.maximum(source, 0)]])
+    lag[index, 1] = np.where(from_start, points.time[host.arrival_point[limited]] - origin, arrivals.lag[limited])
+    cause[index] = "data_wait"
+    if "data_wait" in active:
+        held = np.minimum(arrivals.held[limited], active["data_wait"][index])
+        lag[index, 0] -= held
+        active["data_wait"][index] -= held
 
 
 def _device_edges(
@@ -204,18 +295,34 @@ def context_predecessor(context: Context, row: int, previous: int) -> int:
     return other if other >= 0 and device.end[other] > ready else -1
 
 
+def _launch_steps(context: Context, steps: Steps, rows: IntArray) -> IntArray:
+    """Index of the step in which each operation was launched (or started, without a launch); -1 for before the first."""
+    host, device = context.timeline.host, context.timeline.device
+    starts = np.array([step.host_start for step in steps.steps], dtype=np.int64)
+    launch = device.launch[rows]
+    launched = np.where(launch >= 0, host.start[np.maximum(launch, 0)] if len(host) else 0, device.start[rows])
+    return np.searchsorted(starts, launched, side="right").astype(np.int64) - 1
+
+
 def _node_steps(
     context: Context, steps: Steps, rows: IntArray, points: Points, point_number: IntArray, row_number: IntArray, total: int
 ) -> IntArray:
     """A step ends when the next one's marker starts and the operations launched in it have ended."""
     result = np.full(total, -1, np.int64)
-    if not steps.steps:
-        return result
-    host, device = context.timeline.host, context.timeline.device
-    starts = np.array([step.host_start for step in steps.steps], dtype=np.int64)
-    result[point_number - 1] = points.step
-    launch = device.launch[rows]
-    launched = np.where(launch >= 0, host.start[np.maximum(launch, 0)] if len(host) else 0, device.start[rows])
-    step = np.searchsorted(starts, launched, side="right") - 1
-    result[row_number[rows] - 1] = np.where(launch >= 0, step, -1)
+    if steps.steps:
+        result[point_number - 1] = points.step
+        linked = context.timeline.device.launch[rows] >= 0
+        result[row_number[rows] - 1] = np.where(linked, _launch_steps(context, steps, rows), -1)
+    return result
+
+
+def _nodes_within(
+    context: Context, steps: Steps, rows: IntArray, points: Points, point_number: IntArray, row_number: IntArray, total: int
+) -> IntArray:
+    """A point's own time lies before it: at a step's start it still belongs to the step before."""
+    result = np.full(total, -1, np.int64)
+    if steps.steps:
+        starts = np.array([step.host_start for step in steps.steps], dtype=np.int64)
+        result[point_number - 1] = np.searchsorted(starts, points.time, side="left") - 1
+        result[row_number[rows] - 1] = _launch_steps(context, steps, rows)
     return result

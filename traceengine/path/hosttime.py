@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceengine.path.context import COPY_CAUSES, Context, background_communication, hand_over_threads
+from traceengine.path.loader import Arrivals, arrivals_of, loader_calls
 from traceengine.path.steps import Steps
 from traceengine.path.timeline import BoolArray, IntArray
 
@@ -29,6 +30,8 @@ class Points:
     """Cause of the blocking call behind a WAIT."""
     step: IntArray
     """Index of the step that this point ends; -1 for none."""
+    call: IntArray
+    """Host row of the launch, the blocking call or the loader call that the point belongs to; -1 for none."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,12 @@ class HostTime:
     points: Points
     lag: IntArray
     active: dict[str, IntArray]
+    """By cause, for causes that have any."""
     launch_point: IntArray
     """By device row."""
+    arrivals: Arrivals
+    arrival_point: IntArray
+    """By batch of `arrivals`: the point at which the loop's thread has it."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ class _Draft:
     pair: IntArray
     cause: npt.NDArray[np.str_]
     step: IntArray
-    launch: IntArray
+    call: IntArray
 
     @classmethod
     def of(cls, thread: IntArray, time: IntArray, priority: int) -> _Draft:
@@ -85,7 +92,7 @@ def _launches(context: Context, steps: Steps, rows: IntArray) -> _Draft:
     issued = np.minimum(np.minimum(host.end[calls], first), steps.window.end)
     issued = np.where(first < host.start[calls], first, issued)
     keep = issued >= steps.window.start
-    return replace(_Draft.of(host.thread[calls[keep]], issued[keep], PLAIN), launch=calls[keep])
+    return replace(_Draft.of(host.thread[calls[keep]], issued[keep], PLAIN), call=calls[keep])
 
 
 def _waits(context: Context, steps: Steps, launches: _Draft, threads: IntArray) -> tuple[_Draft, _Blocked]:
@@ -95,14 +102,14 @@ def _waits(context: Context, steps: Steps, launches: _Draft, threads: IntArray) 
     calls = calls[np.isin(host.thread[calls], threads)]
     release = np.minimum(device.end[awaits[calls]], host.end[calls])
     calls, release = (part[(release > window.start) & (release <= window.end)] for part in (calls, release))
-    issued = dict(zip(launches.launch.tolist(), launches.time.tolist(), strict=True))
+    issued = dict(zip(launches.call.tolist(), launches.time.tolist(), strict=True))
     # A copy call waits once its copy is issued; a launch that a full queue held up waits before.
     begin = np.array([max(int(host.start[call]), issued.get(int(call), 0)) for call in calls.tolist()], dtype=np.int64)
     begin = np.where(begin < release, begin, host.start[calls])
     useful = release > begin
     calls, release, begin = calls[useful], release[useful], begin[useful]
     cause = np.array([_call_cause(context, int(call)) for call in calls], dtype="U16")
-    draft = replace(_Draft.of(host.thread[calls], release, WAIT), awaits_row=awaits[calls], cause=cause)
+    draft = replace(_Draft.of(host.thread[calls], release, WAIT), awaits_row=awaits[calls], cause=cause, call=calls)
     return draft, _Blocked(host.thread[calls], np.maximum(begin, window.start), release)
 
 
@@ -159,6 +166,12 @@ def _hand_overs(context: Context, steps: Steps, loop_end: int) -> tuple[list[_Dr
     return drafts, blocked
 
 
+def _batch_points(context: Context, calls: IntArray) -> _Draft:
+    """The end of each loader call."""
+    host = context.timeline.host
+    return replace(_Draft.of(host.thread[calls], host.end[calls], PLAIN), call=calls)
+
+
 def _step_points(steps: Steps, loop_end: int) -> _Draft:
     """The starts of the steps after the first, and the loop's end: each ends the step before it."""
     window = steps.window
@@ -197,6 +210,7 @@ def _sorted_points(draft: _Draft) -> tuple[Points, IntArray]:
         awaits_point.astype(np.int64),
         draft.cause[order],
         draft.step[order],
+        draft.call[order],
     )
     return points, position
 
@@ -287,14 +301,15 @@ def build_host_time(context: Context, steps: Steps, rows: IntArray) -> HostTime:
     launch_point = np.full(len(device), -1, np.int64)
     if window.thread < 0:
         none = np.zeros(0, np.int64)
-        return HostTime(_sorted_points(_Draft.of(none, none, PLAIN))[0], none, {}, launch_point)
+        return HostTime(_sorted_points(_Draft.of(none, none, PLAIN))[0], none, {}, launch_point, Arrivals.none(), none)
     last_end = max((step.host_end for step in steps.steps if step.host_start < window.end), default=window.end)
     loop_end = min(last_end, window.end)
     launches = _launches(context, steps, rows)
     threads = np.unique(np.concatenate([launches.thread, np.array(hand_over_threads(context.timeline, window), dtype=np.int64)]))
     waits, waiting = _waits(context, steps, launches, threads)
     hands, handed = _hand_overs(context, steps, loop_end)
-    points, position = _sorted_points(_concat([launches, waits, *hands, _step_points(steps, loop_end)]))
+    batches = loader_calls(context, window)
+    points, position = _sorted_points(_concat([launches, _batch_points(context, batches), waits, *hands, _step_points(steps, loop_end)]))
     blocked = _Blocked(*(np.concatenate([getattr(part, name) for part in (waiting, *handed)]) for name in _Blocked.__dataclass_fields__))
     names = sorted({"host_bound", "host_other", "compute", "exposed_comm", *COPY_CAUSES.values(), *context.causes.values})
     causes = {name: code for code, name in enumerate(names)}
@@ -307,7 +322,9 @@ def build_host_time(context: Context, steps: Steps, rows: IntArray) -> HostTime:
             active[name][mine] = np.diff(_spent(pieces, np.array([code]), points.time[mine]), prepend=0)
             lag[mine] += active[name][mine]
     call_point = np.full(len(host), -1, np.int64)
-    call_point[launches.launch] = position[: len(launches.time)]
+    call_point[launches.call] = position[: len(launches.time)]
     linked = device.launch >= 0
     launch_point[linked] = call_point[device.launch[linked]]
-    return HostTime(points, lag, active, launch_point)
+    active = {name: spent for name, spent in active.items() if spent.any()}
+    arrival_point = position[len(launches.time) : len(launches.time) + len(batches)]
+    return HostTime(points, lag, active, launch_point, arrivals_of(context.timeline, batches, context.parameters), arrival_point)

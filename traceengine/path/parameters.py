@@ -33,3 +33,13 @@ class PathParameters:
     tiny_op_ns: int = 10_000
     """On a capture without device work, an operator's own stretch below this is dispatch and not arithmetic: an eager
     operator costs 5-10 µs whatever its size."""
+    loader_wait_ns: int = 2_000_000
+    """A fetch from workers that takes longer than this waited for them: one that finds its batch ready takes 1-2 ms to unpack it."""
+    loader_wait_share: float = 0.1
+    """... and longer than this share of the mean time between batches, so that unpacking large batches is no wait."""
+    loader_pace_slack: float = 1.25
+    """Workers that took longer than this many times their pace for the batches between two waits may have been held up."""
+    usual_copy_call_ns: int = 10_000
+    """What-if `pinned`: what the call of a pinned copy takes; it returns at once."""
+    collective_fixed_ns: int = 20_000
+    """What-if `buckets`: what a collective takes however little it carries."""

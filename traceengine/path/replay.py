@@ -1,7 +1,7 @@
-"""Replay: how long the window would last without one cause.
+"""Replay: how long the window would last with one thing changed: a cause gone, or a named experiment.
 
-The recorded run becomes a graph. Nodes are points on host threads (a launch, the return of a wait, a hand-over, a step's
-start) and device operations; the value of a point is its time, that of an operation its end. Every node is
+The recorded run becomes a graph. Nodes are points on host threads (a launch, the return of a wait, a hand-over, a batch, a
+step's start) and device operations; the value of a point is its time, that of an operation its end. Every node is
 
     value = max over its predecessors of (value of predecessor + lag) + duration
 
@@ -13,16 +13,17 @@ removing a cause lets the next limit take over. Costs are linear in nodes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from traceengine.path.changes import ESTIMATE, NOT_ESTIMABLE, UPPER_BOUND, Change, Scene
 from traceengine.path.context import Context
 from traceengine.path.graph import Graph, build_graph
+from traceengine.path.limit import next_limit
 from traceengine.path.steps import Steps
-from traceengine.path.timeline import IntArray
 
 MAX_DRIFT_SHARE = 0.01
 """A replay with nothing removed that misses the recorded end by more than this share of the window proves nothing."""
@@ -30,13 +31,20 @@ MAX_DRIFT_SHARE = 0.01
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Times of the window and of each step with one set of causes removed. Steps as in Steps.steps."""
+    """Times of the window and of each step with one set of changes. Steps as in Steps.steps.
 
-    causes: tuple[str, ...]
+    `without` is None, and `step_without` empty, when a change is not estimable; `reason` says why, or what the number leaves out.
+    `limit` is what the changed run then waits for: a class id, or `unknown` for time that the trace does not explain.
+    """
+
+    changes: tuple[str, ...]
     makespan: int
-    without: int
+    without: int | None
     step_dur: tuple[int, ...]
     step_without: tuple[int, ...]
+    bound: str
+    reason: str
+    limit: str | None
 
 
 @dataclass(frozen=True)
@@ -48,22 +56,31 @@ class Replays:
     trusted: bool
 
 
-def run_graph(graph: Graph, lag: npt.NDArray[np.int64], dur: IntArray, edges: npt.NDArray[np.bool_]) -> list[int]:
-    """Values of all nodes in one pass; `edges[:, 1]` False drops a node's second predecessor."""
-    never = -(1 << 60)
-    second = np.where(edges, lag[:, 1], never)
-    values = [0] * (len(graph.pred) + 1)
-    columns = (graph.pred[:, 0], lag[:, 0], graph.pred[:, 1], second, graph.pred[:, 2], lag[:, 2], dur)
-    for index, (p, a, q, b, r, c, length) in enumerate(zip(*(column.tolist() for column in columns), strict=True), start=1):
-        best = values[p] + a
-        other = values[q] + b
-        if other > best:
-            best = other
-        other = values[r] + c
-        if other > best:
-            best = other
-        values[index] = best + length
-    return values
+class Runner:
+    """Runs graphs; columns that several graphs share are made lists of once."""
+
+    def __init__(self) -> None:
+        self._pred: npt.NDArray[np.int64] | None = None
+        self._pred_lists: list[list[int]] = []
+
+    def run(self, graph: Graph) -> list[int]:
+        """Values of all nodes in one pass, by number; that of the window's start is 0."""
+        if self._pred is not graph.pred:
+            self._pred, self._pred_lists = graph.pred, [graph.pred[:, column].tolist() for column in range(3)]
+        p, q, r = self._pred_lists
+        lag = graph.lag
+        values = [0] * (len(p) + 1)
+        columns = zip(p, lag[:, 0].tolist(), q, lag[:, 1].tolist(), r, lag[:, 2].tolist(), graph.dur.tolist(), strict=True)
+        for index, (first, a, second, b, third, c, length) in enumerate(columns, start=1):
+            best = values[first] + a
+            other = values[second] + b
+            if other > best:
+                best = other
+            other = values[third] + c
+            if other > best:
+                best = other
+            values[index] = best + length
+        return values
 
 
 def _ends(graph: Graph, values: Sequence[int]) -> tuple[int, list[int]]:
@@ -76,21 +93,34 @@ def _ends(graph: Graph, values: Sequence[int]) -> tuple[int, list[int]]:
     return int(array.max(initial=0)), step_ends.tolist()
 
 
-def replay(context: Context, steps: Steps, combinations: Sequence[tuple[str, ...]]) -> Replays:
-    """Replay the window once as recorded and once for each combination of causes."""
+def replay(context: Context, steps: Steps, wanted: Iterable[tuple[Change, ...]]) -> Replays:
+    """Replay the window once as recorded and once for each set of changes."""
     if steps.window.end <= steps.window.start:
         return Replays(0, (), False)
-    graph = build_graph(context, steps)
-    everything = np.ones(len(graph.pred), np.bool_)
-    base, base_steps = _ends(graph, run_graph(graph, graph.lag, graph.dur, everything))
-    span = graph.end
-    drift = base - span
-    what_ifs = []
-    for causes in combinations:
-        lag, dur, edges = graph.without(frozenset(causes))
-        end, ends = _ends(graph, run_graph(graph, lag, dur, edges))
-        what_ifs.append(WhatIf(causes, base, end, _durations(base_steps), _durations(ends)))
-    return Replays(drift, tuple(what_ifs), abs(drift) <= MAX_DRIFT_SHARE * max(span, 1))
+    graph, runner, scene = build_graph(context, steps), Runner(), Scene(context, steps)
+    base, base_ends = _ends(graph, runner.run(graph))
+    drift = base - graph.end
+    what_ifs = tuple(_what_if(scene, graph, runner, changes, base, _durations(base_ends)) for changes in wanted)
+    return Replays(drift, what_ifs, abs(drift) <= MAX_DRIFT_SHARE * max(graph.end, 1))
+
+
+def _what_if(scene: Scene, graph: Graph, runner: Runner, changes: tuple[Change, ...], base: int, step_dur: tuple[int, ...]) -> WhatIf:
+    names, bounds, reasons = tuple(change.text for change in changes), [], []
+    changed: Graph | None = graph
+    for change in changes:
+        effect = change.apply(scene, changed if changed is not None else graph)
+        changed = effect.graph if changed is not None else None
+        bounds.append(effect.bound)
+        reasons.append(effect.reason)
+    # The weakest word holds for all of them together.
+    bound = max(bounds, key=(UPPER_BOUND, ESTIMATE, NOT_ESTIMABLE).index)
+    kept = [reason for reason, word in zip(reasons, bounds, strict=True) if changed is not None or word == bound]
+    reason = "; ".join(dict.fromkeys(kept))
+    if changed is None:
+        return WhatIf(names, base, None, step_dur, (), bound, reason, None)
+    values = runner.run(changed)
+    end, ends = _ends(changed, values)
+    return WhatIf(names, base, end, step_dur, _durations(ends), bound, reason, next_limit(changed, values))
 
 
 def _durations(ends: list[int]) -> tuple[int, ...]:

@@ -96,14 +96,25 @@ def step_table(rank: int, steps: Steps) -> pa.Table:
 
 
 def what_if_table(rank: int, steps: Steps, replays: Replays) -> pa.Table:
-    """Table `what_if` of one rank; empty when the replay does not reproduce the recording."""
+    """Table `what_if` of one rank: what is estimable. Empty when the replay does not reproduce the recording."""
     rows = []
     for what_if in replays.what_ifs if replays.trusted else ():
-        name = "+".join(what_if.causes)
+        if what_if.without is None:
+            continue
         whole = (None, what_if.makespan, what_if.without)
         numbered = zip((step.number for step in steps.steps), what_if.step_dur, what_if.step_without, strict=False)
         rows += [
-            {"rank": rank, "step": step, "cause": name, "makespan_ns": span, "without_ns": without, "saving_ns": span - without}
+            {
+                "rank": rank,
+                "step": step,
+                "cause": "+".join(what_if.changes),
+                "makespan_ns": span,
+                "without_ns": without,
+                "saving_ns": span - without,
+                "bound": what_if.bound,
+                "reason": what_if.reason,
+                "next_limit": what_if.limit if step is None else None,
+            }
             for step, span, without in (whole, *numbered)
         ]
     return pa.Table.from_pylist(rows, schema=table("what_if").arrow)

@@ -102,6 +102,7 @@ class DeviceOps:
     launch: IntArray
     stream_device: IntArray
     stream_number: IntArray
+    bytes: IntArray
 
     def __len__(self) -> int:
         return len(self.start)
@@ -247,6 +248,7 @@ def _device_ops(table: pa.Table, host: HostEvents) -> DeviceOps:
         launch,
         unique[:, 0].copy(),
         unique[:, 1].copy(),
+        _ints(table, "bytes")[order],
     )
 
 
@@ -299,5 +301,5 @@ _HOST_COLUMNS = [
     "event_id", "parent_id", "depth", "pid", "tid", "ts_ns", "dur_ns", "kind", "class", "name", "correlation_id", "sequence_id",
 ]  # fmt: skip
 _DEVICE_COLUMNS = [
-    "event_id", "device", "stream", "ts_ns", "busy_dur_ns", "kind", "class", "name", "copy_kind", "src_memory", "launch_id",
+    "event_id", "device", "stream", "ts_ns", "busy_dur_ns", "kind", "class", "name", "copy_kind", "src_memory", "bytes", "launch_id",
 ]  # fmt: skip
