@@ -440,7 +440,7 @@ _WHAT_IF = Table(
     (
         _RANK,
         _STEP,
-        _text("cause", "Class id whose segments were removed, or a named experiment such as `workers=4`; several are joined by +.", key=True),
+        _text("cause", "Class id that was removed, or a named experiment such as `workers=4`; several are joined by +.", key=True),
         _ns("makespan_ns", "Time as recorded (of the replay with nothing removed).", key=True),
         _ns("without_ns", "Time of the replay.", key=True),
         _ns(

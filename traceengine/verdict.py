@@ -1,7 +1,8 @@
 """Findings and path costs → one verdict per rank: owner, bound, runner-up, confidence, unknowns, the next experiment.
 
-Causes are ranked by their exposed time per step. Compute is what a training step is for: it owns the verdict unless a
-cause that could be removed costs at least `min_owner_share` of the steady steps.
+Causes are ranked by what the replay without them saves, and by exposed time where that does not decide: see `ranked`.
+Compute is what a training step is for: it owns the verdict unless a cause that could be removed costs at least
+`min_owner_share` of the steady steps.
 """
 
 from __future__ import annotations
@@ -278,26 +279,41 @@ def _findings(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[Finding
     )
 
 
-def _owner(
-    causes: Sequence[CauseCost], notes: Sequence[Note], needed: float, parameters: VerdictParameters
-) -> tuple[str, CauseCost | None]:
-    """Owner's class id, and the removable cause with the most exposed time."""
+def ranked(causes: Sequence[CauseCost], needed: float, parameters: VerdictParameters) -> list[CauseCost]:
+    """Removable causes, the one to remove first in front; `causes` come by exposed time, most first.
+
+    What counts is the saving by replay (exposed time where the replay cannot tell). Savings that differ by less than what is
+    called little are equal: then the one with more exposed time leads, for that time is lost for certain. When no cause alone
+    saves what an owner needs, several hold the run together: each is hidden behind another, and exposed time ranks them.
+    """
     removable = [cause for cause in causes if cause.cause not in NOT_REMOVABLE]
-    top = removable[0] if removable else None
+    best = max((cause.bound_share for cause in removable), default=0.0)
+    if best < needed:
+        return removable
+    least = max(best - parameters.min_runner_up_share, needed)
+    leading = [cause for cause in removable if cause.bound_share >= least]
+    return leading + sorted((cause for cause in removable if cause.bound_share < least), key=lambda cause: -cause.bound_share)
+
+
+def _weight(cause: CauseCost) -> float:
+    """The share of a step by which a cause is judged: of saving and exposed time the larger."""
+    return max(cause.bound_share, cause.exclusive_share)
+
+
+def _owner(causes: Sequence[CauseCost], top: CauseCost | None, notes: Sequence[Note], needed: float, parameters: VerdictParameters) -> str:
+    """Owner's class id; `top` is the first of the ranked causes."""
     share = {cause.cause: cause.exclusive_share for cause in causes}
     if not causes or any(note.blocks for note in notes) or share.get("unknown", 0.0) > parameters.max_unknown_share:
-        return "unknown", top
-    if top is not None and top.exclusive_share >= needed:
-        return top.cause, top
+        return "unknown"
+    if top is not None and _weight(top) >= needed:
+        return top.cause
     # Compute that owns less than what nobody knows owns nothing.
-    return ("unknown" if share.get("unknown", 0.0) > share.get("compute", 0.0) else "compute"), top
+    return "unknown" if share.get("unknown", 0.0) > share.get("compute", 0.0) else "compute"
 
 
 def saves_little(cause: CauseCost, parameters: VerdictParameters) -> bool:
-    """True when the replay without the cause saves hardly any of its exposed share: something else takes over at once."""
-    if cause.saving_ns is None or not cause.exclusive_share:
-        return False
-    return cause.saving_ns * cause.exclusive_share < parameters.min_runner_up_share * cause.exposed_ns
+    """True when the replay without the cause saves hardly any of a step: something else takes over at once."""
+    return cause.saving_share is not None and cause.saving_share < parameters.min_runner_up_share
 
 
 def _confidence(
@@ -309,15 +325,15 @@ def _confidence(
     if owner is None or owner.cause == "unknown":
         return "low", (*reasons, "the capture cannot tell the owner")
     if owner.cause != "compute":
-        above = owner.exclusive_share - parameters.min_owner_share
+        above = _weight(owner) - parameters.min_owner_share
         if saves_little(owner, parameters):
             reasons.append("removed alone it saves little, because the host or another resource takes nearly as long")
-        margin = owner.exclusive_share - (runner_up.exclusive_share if runner_up else 0.0)
+        margin = _weight(owner) - (_weight(runner_up) if runner_up else 0.0)
         if runner_up and runner_up.cause not in NOT_REMOVABLE and margin < parameters.clear_margin:
             reasons.append(f"{runner_up.cause} costs nearly as much")
         if above < 0.03:
             reasons.append("it is close to the smallest share that can own a verdict")
-    elif runner_up and parameters.min_owner_share - runner_up.exclusive_share < 0.03:
+    elif runner_up and parameters.min_owner_share - _weight(runner_up) < 0.03:
         reasons.append(f"{runner_up.cause} is close to the share that would make it the owner")
     # A window without one whole step may hold anything: warm-up, evaluation, half a step.
     level = "high" if not reasons else "medium" if len(reasons) == 1 and steps.steady else "low"
@@ -327,18 +343,18 @@ def _confidence(
 def _card(
     causes: Sequence[CauseCost], findings: Sequence[Finding], rules: RuleSet, target: CauseCost | None, parameters: VerdictParameters
 ) -> ExperimentCard | None:
-    """The experiment for `target`, the removable cause with the most exposed time, when that is worth one."""
+    """The experiment for `target`, the removable cause that ranks first, when that is worth one."""
     if target is None or saves_little(target, parameters):
         return None
     for finding in findings:
         if finding.bottleneck != target.cause or finding.status != "hit":
             continue
         recording = finding.evidence.get("profiler_share")
-        if isinstance(recording, float) and target.exclusive_share - recording < parameters.min_card_share:
+        if isinstance(recording, float) and _weight(target) - recording < parameters.min_card_share:
             # What recording the events cost may be all of it; an owner by a clear margin is worth the test even so.
-            if target.exclusive_share < parameters.min_owner_share:
+            if _weight(target) < parameters.min_owner_share:
                 return None
-        elif target.exclusive_share < parameters.min_card_share:
+        elif _weight(target) < parameters.min_card_share:
             return None
         rule = rules.rule(finding.rule)
         row = {**finding.evidence, "cost_ns": finding.cost_ns, "step": None}
@@ -353,7 +369,7 @@ def _card(
 
 def _not_advised(findings: Sequence[Finding], target: CauseCost | None, parameters: VerdictParameters) -> tuple[NotAdvised, ...]:
     found = []
-    if target is not None and target.exclusive_share >= parameters.min_card_share and saves_little(target, parameters):
+    if target is not None and _weight(target) >= parameters.min_card_share and saves_little(target, parameters):
         found.append(NotAdvised(target.cause, f"{target.cause} alone: something else takes nearly as long and would be the limit at once"))
     for finding in findings:
         reason = finding.evidence.get("not_advised")
@@ -377,7 +393,8 @@ def judge(connection: duckdb.DuckDBPyConnection, rank: int, rules: RuleSet, para
     notes = rank_notes(connection, rank)
     counted = steps.steady >= parameters.min_steps
     needed = parameters.min_owner_share if counted else parameters.min_owner_share_without_statistics
-    owner, removable = _owner(causes, notes, needed, parameters)
+    removable = next(iter(ranked(causes, needed, parameters)), None)
+    owner = _owner(causes, removable, notes, needed, parameters)
     owned = next((cause for cause in causes if cause.cause == owner), None)
     others = [c for c in causes if c.cause not in (owner, "unknown") and c.exclusive_share >= parameters.min_runner_up_share]
     runner_up = others[0] if others else None

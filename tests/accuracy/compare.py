@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from tests.simulate import Cause, Execution, JobSpec, Truth, simulate
 from traceengine.analysis import ensure_analysis
+from traceengine.classes import class_ids
 from traceengine.importers import ImportRequest, import_traces
 from traceengine.names import load_names
 from traceengine.path.critical import rank_path
@@ -130,7 +131,8 @@ def _totals(rows: pa.Table, column: str) -> dict[str, int]:
 
 def _found(causes: pa.Table, what_ifs: pa.Table, owner: str) -> Found:
     path_ns = _totals(causes, "path_ns")
-    whole = what_ifs.filter(pc.is_null(what_ifs.column("step")))
+    causes_only = pc.is_in(what_ifs.column("cause"), pa.array(sorted(class_ids())))
+    whole = what_ifs.filter(pc.and_(causes_only, pc.is_null(what_ifs.column("step"))))
     return Found(sum(path_ns.values()), path_ns, _totals(causes, "exclusive_ns"), _totals(whole, "saving_ns"), owner)
 
 

@@ -90,6 +90,7 @@ class Tiny:
             codes(f"op {row}" for row in range(len(ops))),
             codes(op.meaning if op.kind == "memcpy" else "" for op in ops),
             codes("" for _ in ops),
+            codes("" for _ in ops),
             ints(op.launch for op in ops),
             ints([0] * self.streams),
             ints(range(self.streams)),

@@ -21,7 +21,13 @@ _RENDER: dict[str, Callable[[Answer], str]] = {"text": text.render, "md": markdo
 @click.command("analyze", epilog="\b\nExample:\n  traceengine analyze trace.json.gz --format json")
 @click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TRACE...|RUN")
 @click.option("--format", "form", type=click.Choice(tuple(_RENDER)), default="text", show_default=True, help="Form of the answer.")
-@click.option("--what-if", "causes", metavar="CAUSE,CAUSE", help="Also replay without these causes: each alone, and together.")
+@click.option(
+    "--what-if",
+    "causes",
+    metavar="CHANGE,CHANGE",
+    help="Also replay without these causes (class ids), or with these changes (pinned[=GB/s], workers=N, buckets[=N], cuda_graph,"
+    " log_every=N): each alone, and together.",
+)
 @rules_option
 @nsys_option
 @click.option("--no-cache", is_flag=True, help="Read and compute everything again, and keep nothing.")

@@ -31,6 +31,9 @@ BUCKETS = 8
 """Collectives per step of `buckets` without a number: enough that little is left after the backward's end."""
 
 
+_REMOVABLE = class_ids() - {"healthy", "unknown"}
+
+
 @dataclass(frozen=True)
 class Effect:
     """A changed graph, None when the change is not estimable; `bound` is one of the three words above."""
@@ -62,18 +65,18 @@ class Change:
     def apply(self, scene: Scene, graph: Graph) -> Effect:
         """The graph with this change."""
         if self.name not in EXPERIMENTS:
-            return Effect(graph.without(frozenset({self.name})), UPPER_BOUND, "all of its time is gone and nothing takes its place")
+            return Effect(graph.without(frozenset({self.name})), UPPER_BOUND, "all of its time is gone")
         return EXPERIMENTS[self.name].apply(scene, graph, self.number)
 
 
 def parse_change(text: str) -> Change:
     """A change from what a user wrote. Raises UsageError for an unknown name, or a number that is missing, too small or too much."""
     name, given, number = (part.strip() for part in text.partition("="))
-    if name in class_ids() and not given:
+    if name in _REMOVABLE and not given:
         return Change(name, name, None)
     known = EXPERIMENTS.get(name)
     if known is None:
-        names = ", ".join(sorted(class_ids())), ", ".join(known.usage for known in EXPERIMENTS.values())
+        names = ", ".join(sorted(_REMOVABLE)), ", ".join(known.usage for known in EXPERIMENTS.values())
         raise UsageError(f"{text!r} is no class id and no named experiment", hint=f"Classes: {names[0]}. Experiments: {names[1]}.")
     valid = known.takes_number if given else not known.needs_number
     if not valid or (given and not (number.isascii() and number.isdigit() and 0 < int(number) < 10**6)):
@@ -90,36 +93,44 @@ def not_estimable(reason: str) -> Effect:
 
 
 def _pinned(scene: Scene, graph: Graph, gb_per_s: int | None) -> Effect:
-    """Pageable host-to-device copies take their bytes at the pinned rate, and their calls return at once."""
+    """Pageable copies take their bytes at the pinned rate, and their calls return at once.
+
+    Copies back that belong to a scalar read or to saving state stay: what reads them has to wait anyway.
+    """
     device, host, parameters = scene.context.timeline.device, scene.context.timeline.host, scene.context.parameters
-    to_device = device.kind.isin({"memcpy"}) & device.copy_kind.isin({"h2d"})
-    pageable = to_device & device.src_memory.isin({"pageable"})
+    cause = np.array(scene.context.device_cause, dtype="U16")
+    memory = {"h2d": device.src_memory, "d2h": device.dst_memory}
+    copies = device.kind.isin({"memcpy"})
+    pageable = copies & np.logical_or.reduce([(cause == name) & side.isin({"pageable"}) for name, side in memory.items()])
     if not pageable.any():
-        if (to_device & (device.src_memory.code < 0)).any():
+        if (copies & (cause == "h2d") & (device.src_memory.code < 0)).any():
             return not_estimable("the copies do not say whether their host memory is pageable")
-        return not_estimable("the trace holds no pageable host-to-device copy")
-    rate, assumed = _link_rate(scene, to_device & device.src_memory.isin({"pinned"}), gb_per_s)
-    wanted = pageable & (device.bytes > 0)
-    copies = graph.is_operation & (graph.row >= 0) & wanted[graph.row]
-    dur = graph.dur.copy()
-    dur[copies] = np.minimum(dur[copies], (device.bytes[graph.row[copies]] / rate).astype(np.int64))
+        return not_estimable("the trace holds no pageable copy of data")
+    dur, told = graph.dur.copy(), []
+    for name, side in memory.items():
+        rate, origin = _link_rate(scene, copies & (cause == name) & side.isin({"pinned"}), gb_per_s)
+        wanted = pageable & (cause == name)
+        nodes = graph.is_operation & (graph.row >= 0) & (wanted & (device.bytes > 0))[graph.row]
+        dur[nodes] = np.minimum(dur[nodes], (device.bytes[graph.row[nodes]] / rate).astype(np.int64))
+        if wanted.any():
+            told.append(f"{name} copies at {rate:.3g} GB/s, {origin}")
     # The copying call itself and the synchronise beside it in the same operator wait for the copy.
     waits = ~graph.is_operation & (graph.call >= 0) & (graph.row >= 0)
-    waits[waits] = pageable[graph.row[waits]] & np.isin(graph.cause[waits], ["", "sync", "h2d"])
+    waits[waits] = pageable[graph.row[waits]] & np.isin(graph.cause[waits], ["", "sync", *memory])
     launch = device.launch[graph.row[waits]]
-    beside = (launch >= 0) & (host.parent[graph.call[waits]] == host.parent[np.maximum(launch, 0)])
-    waits[waits] = beside
+    waits[waits] = (launch >= 0) & (host.parent[graph.call[waits]] == host.parent[np.maximum(launch, 0)])
     lag, active = graph.lag.copy(), dict(graph.active)
     lag[waits, 1] = NEVER
-    if "h2d" in active:
-        calls = np.unique(device.launch[pageable & (device.launch >= 0)])
-        issues = ~graph.is_operation & (graph.row < 0) & np.isin(graph.call, calls)
+    calls = np.unique(device.launch[pageable & (device.launch >= 0)])
+    issues = ~graph.is_operation & (graph.row < 0) & np.isin(graph.call, calls)
+    touched = issues | waits | _followers(graph, issues | waits)
+    for name in memory.keys() & active.keys():
         usual = np.where(issues, parameters.usual_copy_call_ns, 0)
-        spared = np.where(issues | _followers(graph, waits), np.maximum(active["h2d"] - usual, 0), 0)
+        spared = np.where(touched, np.maximum(active[name] - usual, 0), 0)
         lag[:, 0] -= spared
-        active["h2d"] = active["h2d"] - spared
+        active[name] = active[name] - spared
     changed = replace(graph, dur=dur, lag=lag, active=active)
-    return Effect(changed, ESTIMATE, f"pageable copies at {rate:.0f} GB/s, {assumed}; making memory pinned is not counted")
+    return Effect(changed, ESTIMATE, f"{', '.join(told)}; making memory pinned is not counted")
 
 
 def _link_rate(scene: Scene, pinned: BoolArray, gb_per_s: int | None) -> tuple[float, str]:

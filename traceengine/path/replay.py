@@ -114,8 +114,8 @@ def _what_if(scene: Scene, graph: Graph, runner: Runner, changes: tuple[Change, 
         reasons.append(effect.reason)
     # The weakest word holds for all of them together.
     bound = max(bounds, key=(UPPER_BOUND, ESTIMATE, NOT_ESTIMABLE).index)
-    kept = [reason for reason, word in zip(reasons, bounds, strict=True) if changed is not None or word == bound]
-    reason = "; ".join(dict.fromkeys(kept))
+    weakest = [reason for reason, word in zip(reasons, bounds, strict=True) if word == bound]
+    reason = weakest[0] if changed is None or len(changes) == 1 else "all of these together; see each alone"
     if changed is None:
         return WhatIf(names, base, None, step_dur, (), bound, reason, None)
     values = runner.run(changed)

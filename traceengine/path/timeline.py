@@ -99,6 +99,7 @@ class DeviceOps:
     name: Codes
     copy_kind: Codes
     src_memory: Codes
+    dst_memory: Codes
     launch: IntArray
     stream_device: IntArray
     stream_number: IntArray
@@ -245,6 +246,7 @@ def _device_ops(table: pa.Table, host: HostEvents) -> DeviceOps:
         _codes(table, "name").take(order),
         _codes(table, "copy_kind").take(order),
         _codes(table, "src_memory").take(order),
+        _codes(table, "dst_memory").take(order),
         launch,
         unique[:, 0].copy(),
         unique[:, 1].copy(),
@@ -301,5 +303,6 @@ _HOST_COLUMNS = [
     "event_id", "parent_id", "depth", "pid", "tid", "ts_ns", "dur_ns", "kind", "class", "name", "correlation_id", "sequence_id",
 ]  # fmt: skip
 _DEVICE_COLUMNS = [
-    "event_id", "device", "stream", "ts_ns", "busy_dur_ns", "kind", "class", "name", "copy_kind", "src_memory", "bytes", "launch_id",
+    "event_id", "device", "stream", "ts_ns", "busy_dur_ns", "kind", "class", "name", "copy_kind", "src_memory", "dst_memory", "bytes",
+    "launch_id",
 ]  # fmt: skip

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from traceengine.classes import class_ids
+from traceengine.path.changes import UPPER_BOUND
 from traceengine.report.units import duration, share, shorten, show
 from traceengine.rules.experiments import fill
 from traceengine.rules.model import Experiment
-from traceengine.verdict import Answer, CauseCost, ExperimentCard, RankVerdict, VerdictParameters, saves_little
+from traceengine.verdict import Answer, CauseCost, Combination, ExperimentCard, RankVerdict, VerdictParameters, saves_little
 
 
 def step_time(verdict: RankVerdict) -> str:
@@ -178,13 +180,19 @@ def outliers(verdict: RankVerdict) -> list[str]:
 
 
 def combinations(answer: Answer) -> list[str]:
-    """Replays that were asked for."""
-    verdict = answer.leading
-    lines = []
-    for entry in answer.combinations:
-        saved = f"at most {duration(entry.saving_ns)} {per(verdict)} (replay, estimated)" if entry.saving_ns is not None else "unknown"
-        lines.append(f"without {' + '.join(entry.causes)}: {saved}")
-    return lines
+    """Replays that were asked for, each with how far it can be trusted, what limits the run then, and what it leaves out."""
+    return [_what_if(entry, per(answer.leading)) for entry in answer.combinations]
+
+
+def _what_if(entry: Combination, period: str) -> str:
+    names = " + ".join(cause if cause not in class_ids() else f"without {cause}" for cause in entry.causes)
+    if entry.saving_ns is None:
+        return f"{names}: {entry.bound}: {entry.reason}"
+    much = f"{'at most' if entry.bound == UPPER_BOUND else 'about'} {duration(entry.saving_ns)} {period}" if entry.saving_ns else "nothing"
+    saved = f"saves {much} (replay, {entry.bound})"
+    then = "; then time that the trace does not explain is the limit: the saving is unknown" if entry.next_limit == "unknown" else ""
+    after = f"; then {entry.next_limit} is the limit" if entry.next_limit and not then else ""
+    return f"{names}: {saved}{then}{after}. {entry.reason[:1].upper()}{entry.reason[1:]}."
 
 
 def detail(text: str) -> str:
