@@ -209,7 +209,7 @@ class Answer:
         return next(verdict for verdict in self.ranks if verdict.rank == self.leading_rank)
 
 
-def _causes(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[CauseCost, ...]:
+def _causes(connection: duckdb.DuckDBPyConnection, rank: int, parameters: VerdictParameters) -> tuple[CauseCost, ...]:
     rows = connection.execute(
         "select cause, path_ns, path_share, exclusive_ns, exclusive_share, steps, steps_hit,"
         " step_min_ns, step_median_ns, step_max_ns, replay_ns, next_limit"
@@ -217,6 +217,9 @@ def _causes(connection: duckdb.DuckDBPyConnection, rank: int) -> tuple[CauseCost
         {"rank": rank},
     ).fetchall()
     total = max(sum(row[1] for row in rows), 1)
+    shown = {row[0] for row in rows if row[4] >= parameters.min_runner_up_share}
+    # Time without any event that the recording hides behind the device may be the wait for just that device work.
+    rows = [(*row[:-1], "unknown" if row[-1] == "host_other" and "host_other" not in shown else row[-1]) for row in rows]
     return tuple(
         CauseCost(
             cause,
@@ -387,7 +390,7 @@ def _is_healthy(owner: str, causes: Sequence[CauseCost], confidence: str, parame
 
 def judge(connection: duckdb.DuckDBPyConnection, rank: int, rules: RuleSet, parameters: VerdictParameters) -> RankVerdict:
     """The verdict for one rank; `connection` sees the run's tables, findings included."""
-    causes = _causes(connection, rank)
+    causes = _causes(connection, rank, parameters)
     steps = _steps(connection, rank, parameters)
     findings = _findings(connection, rank)
     notes = rank_notes(connection, rank)
