@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.path.reference import Piece, ReferenceWalk, boundaries, joined, owner_at
-from tests.path.tiny import SMALL, Event, Op, Tiny, ints, nest, spans, tinies
+from tests.path.tiny import SMALL, Event, Op, Tiny, codes, ints, nest, spans, tinies
 from traceengine.names import load_names
 from traceengine.path.context import build_context
-from traceengine.path.exclusive import PRECEDENCE, device_clock, hidden_time, step_cause_table
+from traceengine.path.exclusive import PRECEDENCE, device_clock, exclusive_time, step_cause_table
 from traceengine.path.result import check_partition
 from traceengine.path.steps import Window, find_steps
 from traceengine.path.threads import ThreadIntervals, flatten
@@ -70,16 +69,10 @@ def test_exclusive_time_is_what_an_interval_by_interval_count_gives(tiny: Tiny, 
     for number, (length, is_operation, cause) in enumerate(lengths):
         segments.append((time, time + length, number // 3, cause, is_operation))
         time += length
-    rows = pa.table(
-        {
-            "ts_ns": [s[0] for s in segments],
-            "dur_ns": [s[1] - s[0] for s in segments],
-            "step": [s[2] for s in segments],
-            "cause": [s[3] for s in segments],
-        }
-    )
     clock = device_clock(tiny.timeline().device, causes)
-    found = step_cause_table(0, rows, hidden_time(clock, rows, np.array([s[4] for s in segments])))
+    start, end, step = (ints(s[column] for s in segments) for column in range(3))
+    owned = exclusive_time(clock, start, end, np.array([s[4] for s in segments]), step, codes(s[3] for s in segments))
+    found = step_cause_table(0, range(int(step.max()) + 1), owned)
     expected: dict[tuple[int, str], int] = {}
     for low, high, step, cause, is_operation in segments:
         for a, b in boundaries(

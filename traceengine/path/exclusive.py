@@ -7,13 +7,14 @@ device is idle. That is what removing a cause could save at most as long as noth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceengine.path.timeline import DeviceOps, IntArray
+from traceengine.path.timeline import BoolArray, Codes, DeviceOps, IntArray
 from traceengine.schema import table
 
 PRECEDENCE = ("compute", "exposed_comm", "h2d", "d2h", "p2p", "logging", "checkpoint")
@@ -61,32 +62,57 @@ def device_clock(device: DeviceOps, causes: tuple[str, ...]) -> DeviceClock:
     return DeviceClock(times, owned, owner)
 
 
-def hidden_time(clock: DeviceClock, path_rows: pa.Table, is_operation: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Per segment, the time that each device cause owns of it; zero for segments that are device operations themselves."""
-    start = path_rows.column("ts_ns").to_numpy()
-    end = start + path_rows.column("dur_ns").to_numpy()
-    return np.where(is_operation[:, None], 0, clock.at(end) - clock.at(start))
+@dataclass(frozen=True)
+class Owned:
+    """Path time and exclusive time. `hidden` is by segment, what the device owns of it; `path` and `exclusive` are by (step, cause).
+
+    Rows of the two are step indices, the last one for what lies outside all steps; columns are `causes`.
+    """
+
+    hidden: IntArray
+    path: npt.NDArray[np.int64]
+    exclusive: npt.NDArray[np.int64]
+    causes: tuple[str, ...]
 
 
-def step_cause_table(rank: int, path_rows: pa.Table, hidden: npt.NDArray[np.int64]) -> pa.Table:
-    """Table `step_cause` of one rank: path time and exclusive time per step and cause."""
-    dur = path_rows.column("dur_ns").to_numpy()
-    steps = path_rows.column("step").to_pylist()
-    causes = path_rows.column("cause").to_pylist()
-    path: dict[tuple[int | None, str], int] = {}
-    exclusive: dict[tuple[int | None, str], int] = {}
-    for index, (step, cause) in enumerate(zip(steps, causes, strict=True)):
-        own = int(dur[index])
-        path[step, cause] = path.get((step, cause), 0) + own
-        for code in np.flatnonzero(hidden[index]):
-            taken = int(hidden[index, code])
-            own -= taken
-            key = (step, PRECEDENCE[code])
-            exclusive[key] = exclusive.get(key, 0) + taken
-        exclusive[step, cause] = exclusive.get((step, cause), 0) + own
-    keys = sorted(set(path) | set(exclusive), key=lambda key: (key[0] is None, key[0] or 0, key[1]))
+_BLOCK = 1 << 16
+"""Segments that are looked at together: bounds the memory that a long path takes."""
+
+
+def exclusive_time(clock: DeviceClock, start: IntArray, end: IntArray, is_operation: BoolArray, step: IntArray, cause: Codes) -> Owned:
+    """Sum up segments by step (-1: none) and cause. A segment that is a device operation itself belongs to its own cause."""
+    causes = (*PRECEDENCE, *(value for value in cause.values if value not in PRECEDENCE))
+    place = np.array([causes.index(value) for value in cause.values], dtype=np.int64)
+    steps = int(step.max(initial=-1)) + 1
+    hidden = np.zeros(len(start), np.int64)
+    path = np.zeros((steps + 1, len(causes)), np.int64)
+    exclusive = np.zeros_like(path)
+    for low in range(0, len(start), _BLOCK):
+        part = slice(low, low + _BLOCK)
+        where, own = step[part], place[cause.code[part]]
+        taken = np.where(is_operation[part, None], 0, clock.at(end[part]) - clock.at(start[part]))
+        hidden[part] = taken.sum(axis=1)
+        length = end[part] - start[part]
+        np.add.at(path, (where, own), length)
+        np.add.at(exclusive, (where, own), length - hidden[part])
+        for code in np.flatnonzero(taken.any(axis=0)).tolist():
+            np.add.at(exclusive[:, code], where, taken[:, code])
+    return Owned(hidden, path, exclusive, causes)
+
+
+def step_cause_table(rank: int, numbers: Sequence[int], owned: Owned) -> pa.Table:
+    """Table `step_cause` of one rank; `numbers` are those of the steps."""
+    last = len(owned.path) - 1
     rows = [
-        {"rank": rank, "step": step, "cause": cause, "path_ns": path.get((step, cause), 0), "exclusive_ns": exclusive.get((step, cause), 0)}
-        for step, cause in keys
+        {
+            "rank": rank,
+            "step": numbers[step] if step < last else None,
+            "cause": owned.causes[cause],
+            "path_ns": int(owned.path[step, cause]),
+            "exclusive_ns": int(owned.exclusive[step, cause]),
+        }
+        for step in range(last + 1)
+        for cause in sorted(range(len(owned.causes)), key=lambda code: owned.causes[code])
+        if owned.path[step, cause] or owned.exclusive[step, cause]
     ]
     return pa.Table.from_pylist(rows, schema=table("step_cause").arrow)

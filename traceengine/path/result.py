@@ -2,74 +2,88 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import pairwise
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from traceengine.path.exclusive import DeviceClock, hidden_time, step_cause_table
+from traceengine.path.exclusive import DeviceClock, exclusive_time, step_cause_table
 from traceengine.path.replay import Replays
+from traceengine.path.segments import Segments
 from traceengine.path.steps import Steps
-from traceengine.path.timeline import Timeline
-from traceengine.path.walk import Segment
+from traceengine.path.timeline import Codes, IntArray, Timeline
 from traceengine.schema import table
 
 
-def split_at_steps(segments: Sequence[Segment], steps: Steps) -> list[tuple[int | None, Segment]]:
+@dataclass(frozen=True)
+class Placed:
+    """Segments cut at the bounds of steps: row of each part in the segments, its times, and index of its step (-1: none)."""
+
+    row: IntArray
+    start: IntArray
+    end: IntArray
+    step: IntArray
+
+
+def split_at_steps(segments: Segments, steps: Steps) -> Placed:
     """Give each segment the step in whose wall time it falls; a segment over a boundary is cut there."""
-    bounds = [step.start for step in steps.steps]
-    ends = [step.end for step in steps.steps]
-    result: list[tuple[int | None, Segment]] = []
-    for segment in segments:
-        low = segment.start
-        while low < segment.end:
-            index = bisect_right(bounds, low) - 1
-            inside = index >= 0 and low < ends[index]
-            if inside:
-                high = min(ends[index], segment.end)
-            else:
-                high = min(bounds[index + 1], segment.end) if index + 1 < len(bounds) else segment.end
-            result.append((steps.steps[index].number if inside else None, segment._replace(start=low, end=high)))
-            low = high
-    return result
+    bounds = np.array([step.start for step in steps.steps], dtype=np.int64)
+    ends = np.array([step.end for step in steps.steps], dtype=np.int64)
+    if not len(segments):
+        none = np.zeros(0, np.int64)
+        return Placed(none, none, none, none)
+    cuts = np.concatenate([bounds, ends])
+    cuts = cuts[(cuts > segments.start[0]) & (cuts < segments.end[-1])]
+    start = np.unique(np.concatenate([segments.start, cuts]))
+    row = np.searchsorted(segments.start, start, side="right").astype(np.int64) - 1
+    step = np.searchsorted(bounds, start, side="right").astype(np.int64) - 1
+    inside = (step >= 0) & (start < np.append(ends, 0)[step])
+    return Placed(row, start, np.append(start[1:], segments.end[-1:]), np.where(inside, step, -1))
 
 
-def path_tables(timeline: Timeline, steps: Steps, segments: Sequence[Segment], clock: DeviceClock) -> tuple[pa.Table, pa.Table]:
+def path_tables(timeline: Timeline, steps: Steps, segments: Segments, clock: DeviceClock) -> tuple[pa.Table, pa.Table]:
     """Tables `critical_path` and `step_cause` of one rank."""
     placed = split_at_steps(segments, steps)
-    start = np.array([segment.start for _, segment in placed], dtype=np.int64)
-    end = np.array([segment.end for _, segment in placed], dtype=np.int64)
+    parts = segments.take(placed.row)
+    number = np.array([step.number for step in steps.steps] + [0], dtype=np.int64)[placed.step]
+    is_operation = (parts.stream >= 0) & (parts.event_id >= 0)
+    owned = exclusive_time(clock, placed.start, placed.end, is_operation, placed.step, parts.cause)
     names = timeline.host.name
-    columns = {
-        "rank": [timeline.rank] * len(placed),
-        "seq": range(len(placed)),
-        "step": [step for step, _ in placed],
-        "ts_ns": start,
-        "dur_ns": end - start,
-        "hidden_ns": np.zeros(len(placed), np.int64),
-        "resource": [_resource(timeline, segment) for _, segment in placed],
-        "cause": [segment.cause for _, segment in placed],
-        "detail": [segment.detail for _, segment in placed],
-        "event_id": [segment.event_id if segment.event_id >= 0 else None for _, segment in placed],
-        "scope": [names.text(segment.scope) if segment.scope >= 0 else None for _, segment in placed],
-        "edge": [segment.edge for _, segment in placed],
-        "state": [segment.state for _, segment in placed],
+    scope = np.where(parts.scope >= 0, names.code[parts.scope], -1) if len(timeline.host) else parts.scope
+    columns: dict[str, Any] = {
+        "rank": np.full(len(parts), timeline.rank, np.int64),
+        "seq": np.arange(len(parts)),
+        "step": pa.array(number, mask=placed.step < 0),
+        "ts_ns": placed.start,
+        "dur_ns": placed.end - placed.start,
+        "hidden_ns": owned.hidden,
+        "resource": _text_column(_resources(timeline, parts)),
+        "cause": _text_column(parts.cause),
+        "detail": _text_column(parts.detail),
+        "event_id": pa.array(parts.event_id, mask=parts.event_id < 0),
+        "scope": _text_column(Codes(scope, names.values)),
+        "edge": _text_column(parts.edge),
+        "state": _text_column(parts.state),
     }
     schema = table("critical_path").arrow
     rows = pa.Table.from_arrays([pa.array(columns[name], schema.field(name).type) for name in schema.names], schema=schema)
-    is_operation = np.array([segment.stream >= 0 and segment.event_id >= 0 for _, segment in placed], dtype=np.bool_)
-    hidden = hidden_time(clock, rows, is_operation)
-    column = schema.get_field_index("hidden_ns")
-    rows = rows.set_column(column, schema.field(column), pa.array(hidden.sum(axis=1)))
-    return rows, step_cause_table(timeline.rank, rows, hidden)
+    return rows, step_cause_table(timeline.rank, [step.number for step in steps.steps], owned)
 
 
-def _resource(timeline: Timeline, segment: Segment) -> str:
-    if segment.stream >= 0:
-        return timeline.device.resource(segment.stream)
-    return timeline.threads.resource(segment.thread) if segment.thread >= 0 else "unknown"
+def _text_column(codes: Codes) -> pa.Array:
+    """A coded column as text."""
+    indices = pa.array(codes.code.astype(np.int32), mask=codes.code < 0)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(codes.values, pa.string())).cast(pa.string())
+
+
+def _resources(timeline: Timeline, segments: Segments) -> Codes:
+    """Names of the segments' resources; only those that occur are made."""
+    threads, streams = len(timeline.threads.pid), len(timeline.device.stream_number)
+    code = np.where(segments.stream >= 0, segments.stream, np.where(segments.thread >= 0, streams + segments.thread, streams + threads))
+    names = [timeline.device.resource(stream) for stream in range(streams)]
+    names += [timeline.threads.resource(thread) for thread in range(threads)]
+    return Codes(code, (*names, "unknown"))
 
 
 def step_table(rank: int, steps: Steps) -> pa.Table:
@@ -120,9 +134,9 @@ def what_if_table(rank: int, steps: Steps, replays: Replays) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=table("what_if").arrow)
 
 
-def check_partition(segments: Sequence[Segment], start: int, end: int) -> bool:
+def check_partition(segments: Segments, start: int, end: int) -> bool:
     """True when the segments fill [start, end] in order without overlap or hole."""
-    if not segments:
+    if not len(segments):
         return start == end
-    joined = all(a.end == b.start for a, b in pairwise(segments))
-    return joined and segments[0].start == start and segments[-1].end == end and all(s.end > s.start for s in segments)
+    joined = bool((segments.end[:-1] == segments.start[1:]).all() and (segments.end > segments.start).all())
+    return joined and int(segments.start[0]) == start and int(segments.end[-1]) == end

@@ -5,27 +5,15 @@ Every move emits the time between the old and the new cursor, so the segments fi
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
+import numpy as np
+
 from traceengine.path.context import COPY_CAUSES, Context, Stretches, background_communication, hand_over_threads, view
+from traceengine.path.segments import HostWork, Segment, Segments, Stretch, join, of_list, plain_runs
 from traceengine.path.steps import LAUNCH_MEANINGS, Window
 from traceengine.path.timeline import BoolArray, Codes
-
-
-class Segment(NamedTuple):
-    """A stretch of the path. `thread` or `stream` is its resource (-1: not that one; both -1: unknown)."""
-
-    start: int
-    end: int
-    thread: int
-    stream: int
-    cause: str
-    detail: str
-    event_id: int
-    scope: int
-    edge: str
-    state: str
 
 
 class Cursor(NamedTuple):
@@ -61,6 +49,7 @@ class Walk:
         self._host_name, self._op_name = view(host.name.code), view(device.name.code)
         self._op_names, self._host_names = (*device.name.values, ""), (*host.name.values, "")
         self._segments: list[Segment] = []
+        self._stretches: list[Stretch] = []
         self._cpu_only = len(device) == 0
         self._hand_over = hand_over_threads(timeline, window)
         self._copy_of_call = context.copy_of_call
@@ -72,8 +61,20 @@ class Walk:
             for cause, rows in _overhead_rows(held.meaning, context).items()
             if rows.any()
         }
+        plain, first = plain_runs(context, self._under_overhead())
+        self._plain, self._plain_from = plain.data, view(first)
 
-    def run(self) -> list[Segment]:
+    def _under_overhead(self) -> BoolArray:
+        """Intervals of the threads in which an overhead record falls."""
+        time = self._context.intervals.time
+        until = np.append(time[1:], time[-1:])
+        found = np.zeros(len(time), np.bool_)
+        for stretches in self._held.values():
+            before = np.searchsorted(stretches.starts, until) - 1
+            found |= (before >= 0) & (stretches.ends[np.maximum(before, 0)] > time)
+        return found
+
+    def run(self) -> Segments:
         """Segments from the window's start to its end."""
         window = self._window
         cursor = Cursor(window.last_device_row, window.thread, window.end, "end")
@@ -82,8 +83,7 @@ class Walk:
             cursor = self._on_device(cursor) if cursor.row >= 0 else self._on_host(cursor)
             if cursor.time == before.time and cursor[:2] == before[:2]:
                 cursor = self._nothing_before(cursor)
-        self._segments.reverse()
-        return self._segments
+        return join([of_list(self._segments), HostWork(self._context).segments(self._stretches, window.start)])
 
     # -- emitting -------------------------------------------------------------------------------------------------
 
@@ -199,6 +199,12 @@ class Walk:
             return self._nothing_before(cursor)
         low_index, high_index = self._first[thread], self._first[thread + 1]
         index = bisect_left(self._time, time, low_index, high_index) - 1
+        if index >= low_index and self._plain[index]:
+            first = self._plain_from[index]
+            if self._time[first] < self._window.start:
+                first = bisect_right(self._time, self._window.start, first, index + 1) - 1
+            self._stretches.append(Stretch(first, index, thread, time, cursor.edge))
+            return Cursor(-1, thread, max(self._time[first], self._window.start), "host")
         owner = self._owner[index] if index >= low_index else -1
         if owner < 0 or (self._work[owner] < 0 and self._cause[owner] < 0):
             return self._gap(cursor)
@@ -303,6 +309,6 @@ def _overhead_rows(meaning: Codes, context: Context) -> dict[str, BoolArray]:
     }
 
 
-def walk(context: Context, window: Window) -> list[Segment]:
+def walk(context: Context, window: Window) -> Segments:
     """Segments of the critical path, from the window's start to its end, without overlap or hole."""
-    return Walk(context, window).run() if window.end > window.start else []
+    return Walk(context, window).run() if window.end > window.start else of_list([])
