@@ -151,18 +151,29 @@ class Timeline:
     """Times at which operators with a backward counterpart started (fwdbwd flows), sorted."""
 
 
-def _ints(table: pa.Table, column: str) -> IntArray:
-    """A column as int64 with NULL as -1."""
-    return np.ascontiguousarray(pc.fill_null(table.column(column), -1).to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
+class _Table:
+    """A table of a rank, read column by column: what is not needed any more is not kept."""
 
+    def __init__(self, run: Run, name: str, rank: int) -> None:
+        self._run, self._name, self._rank = run, name, rank
 
-def _codes(table: pa.Table, column: str) -> Codes:
-    encoded = table.column(column).combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = pa.concat_arrays(encoded.chunks) if encoded.num_chunks else pa.array([], pa.string())
-    encoded = pc.dictionary_encode(encoded)
-    codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return Codes(codes, tuple(encoded.dictionary.to_pylist()))
+    def column(self, name: str) -> pa.ChunkedArray:
+        """A column as Arrow."""
+        return self._run.read(self._name, self._rank, [name]).column(name)
+
+    def ints(self, name: str, rows: IntArray | None = None) -> IntArray:
+        """A column as int64 with NULL as -1, of the chosen rows."""
+        values = np.ascontiguousarray(pc.fill_null(self.column(name), -1).to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
+        return values if rows is None else values[rows]
+
+    def codes(self, name: str, rows: IntArray | None = None) -> Codes:
+        """A text column, of the chosen rows."""
+        column = pc.dictionary_encode(self.column(name)).combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.dictionary(pa.int32(), pa.string()))
+        indices = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        codes = Codes(indices, tuple(column.dictionary.to_pylist()))
+        return codes if rows is None else codes.take(rows)
 
 
 def _laminar_ends(thread: IntArray, start: IntArray, end: IntArray, parent: IntArray, depth: IntArray) -> IntArray:
@@ -184,73 +195,83 @@ def _laminar_ends(thread: IntArray, start: IntArray, end: IntArray, parent: IntA
     return end
 
 
-def _thread_index(host: pa.Table, threads: pa.Table) -> tuple[IntArray, Threads]:
-    pid, tid = _ints(host, "pid"), _ints(host, "tid")
+def _thread_index(pid: IntArray, tid: IntArray, threads: pa.Table) -> tuple[IntArray, Threads]:
     known = (threads.column(name).to_pylist() for name in ("pid", "tid", "role"))
     roles = {(p, t): r or "other" for p, t, r in zip(*known, strict=True)}
-    pairs = np.stack([pid, tid], axis=1)
-    unique, index = np.unique(pairs, axis=0, return_inverse=True) if len(pairs) else (pairs.reshape(0, 2), np.zeros(0, np.int64))
+    unique, index = _pairs(pid, tid)
     role = tuple(roles.get((int(p), int(t)), "other") for p, t in unique)
-    return index.reshape(-1).astype(np.int64), Threads(unique[:, 0].copy(), unique[:, 1].copy(), role)
+    return index, Threads(unique[:, 0].copy(), unique[:, 1].copy(), role)
 
 
-def _row_of(sorted_ids: IntArray, order: IntArray, wanted: IntArray) -> IntArray:
-    """Row of each wanted id, -1 where it does not exist. `sorted_ids = ids[order]`."""
-    if not len(sorted_ids):
-        return np.full(len(wanted), -1, np.int64)
-    position = np.minimum(np.searchsorted(sorted_ids, wanted), len(sorted_ids) - 1)
-    found = (sorted_ids[position] == wanted) & (wanted >= 0)
-    return np.where(found, order[position], -1)
+def _pairs(first: IntArray, second: IntArray) -> tuple[IntArray, IntArray]:
+    """The different pairs, sorted, and the index of each row's pair. One sort a column is much faster than sorting rows."""
+    left, a = np.unique(first, return_inverse=True)
+    right, b = np.unique(second, return_inverse=True)
+    key, index = np.unique(a.reshape(-1) * max(len(right), 1) + b.reshape(-1), return_inverse=True)
+    pairs = np.stack([left[key // max(len(right), 1)], right[key % max(len(right), 1)]], axis=1).reshape(-1, 2)
+    return pairs, index.reshape(-1).astype(np.int64)
 
 
-def _host_events(table: pa.Table, thread: IntArray) -> HostEvents:
-    event_id, depth, start = _ints(table, "event_id"), np.maximum(_ints(table, "depth"), 0), _ints(table, "ts_ns")
+@dataclass(frozen=True)
+class _Ids:
+    """Event ids in order, and the row of each."""
+
+    ids: IntArray
+    rows: IntArray
+
+    @classmethod
+    def of(cls, event_id: IntArray) -> _Ids:
+        order = np.argsort(event_id, kind="stable")
+        return cls(event_id[order], order)
+
+    def row_of(self, wanted: IntArray) -> IntArray:
+        """Row of each wanted id, -1 where it does not exist."""
+        if not len(self.ids):
+            return np.full(len(wanted), -1, np.int64)
+        position = np.minimum(np.searchsorted(self.ids, wanted), len(self.ids) - 1)
+        return np.where((self.ids[position] == wanted) & (wanted >= 0), self.rows[position], -1)
+
+
+def _host_events(table: _Table, rows: IntArray, threads: pa.Table) -> tuple[HostEvents, Threads, _Ids]:
+    """Events at `rows` of the table, which nest."""
+    thread, known = _thread_index(table.ints("pid", rows), table.ints("tid", rows), threads)
+    depth, start = np.maximum(table.ints("depth", rows), 0), table.ints("ts_ns", rows)
     order = np.lexsort((depth, start, thread))
-    by_id = np.argsort(event_id[order], kind="stable")
-    parent = _row_of(event_id[order][by_id], by_id, _ints(table, "parent_id")[order])
-    depth = np.where(parent < 0, 0, depth[order])
-    recorded_end = (start + np.maximum(_ints(table, "dur_ns"), 0))[order]
-    end = _laminar_ends(thread[order], start[order], recorded_end, parent, depth)
-    return HostEvents(
-        event_id[order],
-        parent,
-        depth,
-        thread[order],
-        start[order],
-        end,
-        recorded_end,
-        _codes(table, "kind").take(order),
-        _codes(table, "class").take(order),
-        _codes(table, "name").take(order),
-        _ints(table, "sequence_id")[order],
+    rows, thread, depth, start = rows[order], thread[order], depth[order], start[order]
+    event_id = table.ints("event_id", rows)
+    ids = _Ids.of(event_id)
+    parent = ids.row_of(table.ints("parent_id", rows))
+    depth = np.where(parent < 0, 0, depth)
+    recorded_end = start + np.maximum(table.ints("dur_ns", rows), 0)
+    end = _laminar_ends(thread, start, recorded_end, parent, depth)
+    kind, meaning, name = (table.codes(column, rows) for column in ("kind", "class", "name"))
+    events = HostEvents(
+        event_id, parent, depth, thread, start, end, recorded_end, kind, meaning, name, table.ints("sequence_id", rows)
     )
+    return events, known, ids
 
 
-def _device_ops(table: pa.Table, host: HostEvents) -> DeviceOps:
-    device, stream = _ints(table, "device"), _ints(table, "stream")
-    pairs = np.stack([device, stream], axis=1)
-    unique, index = np.unique(pairs, axis=0, return_inverse=True) if len(pairs) else (pairs.reshape(0, 2), np.zeros(0, np.int64))
-    index = index.reshape(-1).astype(np.int64)
-    start = _ints(table, "ts_ns")
-    end = start + _ints(table, "busy_dur_ns")
+def _device_ops(table: _Table, host: _Ids) -> DeviceOps:
+    pairs, index = _pairs(table.ints("device"), table.ints("stream"))
+    start = table.ints("ts_ns")
+    end = start + table.ints("busy_dur_ns")
     order = np.lexsort((end, start, index))
-    by_id = np.argsort(host.event_id, kind="stable")
-    launch = _row_of(host.event_id[by_id], by_id, _ints(table, "launch_id")[order])
+    index, start, end = index[order], start[order], end[order]
     return DeviceOps(
-        _ints(table, "event_id")[order],
-        index[order],
-        start[order],
-        _cut_at_next_start(index[order], start[order], end[order]),
-        _codes(table, "kind").take(order),
-        _codes(table, "class").take(order),
-        _codes(table, "name").take(order),
-        _codes(table, "copy_kind").take(order),
-        _codes(table, "src_memory").take(order),
-        _codes(table, "dst_memory").take(order),
-        launch,
-        unique[:, 0].copy(),
-        unique[:, 1].copy(),
-        _ints(table, "bytes")[order],
+        table.ints("event_id", order),
+        index,
+        start,
+        _cut_at_next_start(index, start, end),
+        table.codes("kind", order),
+        table.codes("class", order),
+        table.codes("name", order),
+        table.codes("copy_kind", order),
+        table.codes("src_memory", order),
+        table.codes("dst_memory", order),
+        host.row_of(table.ints("launch_id", order)),
+        pairs[:, 0].copy(),
+        pairs[:, 1].copy(),
+        table.ints("bytes", order),
     )
 
 
@@ -262,47 +283,37 @@ def _cut_at_next_start(stream: IntArray, start: IntArray, end: IntArray) -> IntA
     return end
 
 
-def _waits(table: pa.Table, host: HostEvents) -> StreamWaits:
-    by_id = np.argsort(host.event_id, kind="stable")
+def _waits(table: _Table, host: _Ids) -> StreamWaits:
     return StreamWaits(
-        _codes(table, "kind"),
-        _ints(table, "device"),
-        _ints(table, "stream"),
-        _ints(table, "ts_ns"),
-        _ints(table, "awaited_stream"),
-        _ints(table, "record_correlation_id"),
-        _row_of(host.event_id[by_id], by_id, _ints(table, "call_id")),
+        table.codes("kind"),
+        table.ints("device"),
+        table.ints("stream"),
+        table.ints("ts_ns"),
+        table.ints("awaited_stream"),
+        table.ints("record_correlation_id"),
+        host.row_of(table.ints("call_id")),
     )
 
 
 def load_timeline(run: Run, rank: int) -> Timeline:
     """Read one rank's tables. Open ranges (no duration) are left out: their end is unknown."""
-    every = run.read("host_event", rank, _HOST_COLUMNS)
-    closed = every.filter(pc.is_valid(every.column("dur_ns")))
-    nested = closed.filter(pc.is_in(closed.column("kind"), pa.array(sorted(TIMELINE_KINDS))))
-    overhead = closed.filter(pc.equal(closed.column("kind"), "overhead"))
-    thread, threads = _thread_index(nested, run.read("thread", rank))
-    host = _host_events(nested, thread)
-    records = nested.filter(pc.equal(pc.fill_null(nested.column("class"), ""), "event_record"))
-    start = _ints(overhead, "ts_ns")
-    flows = run.read("flow", rank, ["kind", "phase", "ts_ns"])
-    forward = flows.filter(pc.and_(pc.equal(flows.column("kind"), "fwdbwd"), pc.equal(flows.column("phase"), "s")))
+    table = _Table(run, "host_event", rank)
+    closed = np.asarray(pc.is_valid(table.column("dur_ns")).to_numpy(zero_copy_only=False), dtype=np.bool_)
+    kind = table.codes("kind")
+    nested = np.flatnonzero(closed & kind.isin(TIMELINE_KINDS))
+    overhead = np.flatnonzero(closed & kind.isin({"overhead"}))
+    host, threads, ids = _host_events(table, nested, run.read("thread", rank))
+    records = nested[table.codes("class", nested).isin({"event_record"})]
+    start = table.ints("ts_ns", overhead)
+    flows = _Table(run, "flow", rank)
+    forward = np.flatnonzero(flows.codes("kind").isin({"fwdbwd"}) & flows.codes("phase").isin({"s"}))
     return Timeline(
         rank,
         host,
         threads,
-        _device_ops(run.read("device_event", rank, _DEVICE_COLUMNS), host),
-        _waits(run.read("stream_wait", rank), host),
-        Overheads(start, start + _ints(overhead, "dur_ns"), _codes(overhead, "class")),
-        dict(zip(_ints(records, "correlation_id").tolist(), _ints(records, "ts_ns").tolist(), strict=True)),
-        np.sort(_ints(forward, "ts_ns")),
+        _device_ops(_Table(run, "device_event", rank), ids),
+        _waits(_Table(run, "stream_wait", rank), ids),
+        Overheads(start, start + table.ints("dur_ns", overhead), table.codes("class", overhead)),
+        dict(zip(table.ints("correlation_id", records).tolist(), table.ints("ts_ns", records).tolist(), strict=True)),
+        np.sort(flows.ints("ts_ns", forward)),
     )
-
-
-_HOST_COLUMNS = [
-    "event_id", "parent_id", "depth", "pid", "tid", "ts_ns", "dur_ns", "kind", "class", "name", "correlation_id", "sequence_id",
-]  # fmt: skip
-_DEVICE_COLUMNS = [
-    "event_id", "device", "stream", "ts_ns", "busy_dur_ns", "kind", "class", "name", "copy_kind", "src_memory", "dst_memory", "bytes",
-    "launch_id",
-]  # fmt: skip
