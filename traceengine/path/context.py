@@ -144,18 +144,15 @@ class Context:
 def device_causes(timeline: Timeline, names: Names, tree: Ancestry, causes: Codes) -> list[str]:
     """Cause of each device operation: communication, what reads back, a copy's direction, else compute."""
     device = timeline.device
-    meanings = names.causes()
-    result = []
-    for row in range(len(device)):
+    communicates = device.meaning.isin({meaning for meaning, cause in names.causes().items() if cause == "exposed_comm"})
+    result = np.where(communicates, "exposed_comm", "compute").astype(object)
+    for row in np.flatnonzero(device.kind.isin({"memcpy"})).tolist():
         copy = device.copy_kind.text(row)
-        meaning = device.meaning.text(row)
-        if device.kind.text(row) == "memcpy":
-            caused = int(tree.cause[device.launch[row]]) if copy == "d2h" and device.launch[row] >= 0 else -1
-            around = causes.text(caused) if caused >= 0 else None
-            result.append(around if around in READ_BACK_CAUSES else COPY_CAUSES.get(copy or "", "compute"))
-        else:
-            result.append("exposed_comm" if meanings.get(meaning or "") == "exposed_comm" else "compute")
-    return result
+        caused = int(tree.cause[device.launch[row]]) if copy == "d2h" and device.launch[row] >= 0 else -1
+        around = causes.text(caused) if caused >= 0 else None
+        result[row] = around if around in READ_BACK_CAUSES else COPY_CAUSES.get(copy or "", "compute")
+    found: list[str] = result.tolist()
+    return found
 
 
 def build_context(timeline: Timeline, names: Names, parameters: PathParameters) -> Context:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceengine.path.timeline import BoolArray, Codes, DeviceOps, IntArray
+from traceengine.path.timeline import BoolArray, Codes, DeviceOps, IntArray, sorted_unique
 from traceengine.schema import table
 
 PRECEDENCE = ("compute", "exposed_comm", "h2d", "d2h", "p2p", "logging", "checkpoint")
@@ -48,7 +48,7 @@ def device_clock(device: DeviceOps, causes: tuple[str, ...]) -> DeviceClock:
     """Sweep all operations of a rank; `causes` is the cause of each device row."""
     index = {cause: code for code, cause in enumerate(PRECEDENCE)}
     code = np.array([index[cause] for cause in causes], dtype=np.int64)
-    times = np.unique(np.concatenate([device.start, device.end]))
+    times = sorted_unique(np.concatenate([device.start, device.end]))
     running = np.zeros((len(times) + 1, len(PRECEDENCE)), np.int64)
     np.add.at(running, (np.searchsorted(times, device.start), code), 1)
     np.add.at(running, (np.searchsorted(times, device.end), code), -1)

@@ -251,9 +251,7 @@ def _device_edges(
     same = np.zeros(len(rows), np.bool_)
     same[1:] = device.stream[rows[1:]] == device.stream[rows[:-1]]
     previous = np.where(same, np.roll(rows, 1), -1)
-    other = np.array(
-        [context_predecessor(context, int(row), int(before)) for row, before in zip(rows, previous, strict=True)], dtype=np.int64
-    ).reshape(-1)
+    other = _other_predecessors(context, rows, previous)
     ready = np.full((len(rows), 3), NEVER, np.int64)
     ready[:, 0] = np.minimum(_at(device.end, previous, NEVER), start)
     point = host.launch_point[rows]
@@ -278,21 +276,19 @@ def _device_edges(
     return launch_bound
 
 
-def context_predecessor(context: Context, row: int, previous: int) -> int:
-    """Operation of another stream that `row` waited for: a recorded event's, else one inferred as the walk does."""
-    device, parameters = context.timeline.device, context.parameters
-    event = int(context.waits.event_predecessor[row])
-    if event >= 0 and device.start[event] < device.start[row]:
-        return event
-    start = int(device.start[row])
-    ready = int(device.end[previous]) if previous >= 0 else -1
-    launch = int(device.launch[row])
-    if launch >= 0:
-        ready = max(ready, min(int(context.timeline.host.end[launch]), start))
-    if start - ready <= parameters.inferred_min_gap_ns:
-        return -1
-    other = context.lookup.ended_just_before(row, start, parameters.inferred_within_ns)
-    return other if other >= 0 and device.end[other] > ready else -1
+def _other_predecessors(context: Context, rows: IntArray, previous: IntArray) -> IntArray:
+    """Operation of another stream that each of `rows` waited for: a recorded event's, else one inferred as the walk does."""
+    device, host, parameters = context.timeline.device, context.timeline.host, context.parameters
+    start = device.start[rows]
+    result = context.waits.event_predecessor[rows].copy()
+    result[_at(device.start, result, NEVER) >= start] = -1
+    launched = np.minimum(_at(host.end, device.launch[rows], -1), start)
+    ready = np.maximum(_at(device.end, previous, -1), launched)
+    for index in np.flatnonzero((result < 0) & (start - ready > parameters.inferred_min_gap_ns)).tolist():
+        other = context.lookup.ended_just_before(int(rows[index]), int(start[index]), parameters.inferred_within_ns)
+        if other >= 0 and device.end[other] > ready[index]:
+            result[index] = other
+    return result
 
 
 def _launch_steps(context: Context, steps: Steps, rows: IntArray) -> IntArray:

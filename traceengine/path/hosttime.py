@@ -10,7 +10,7 @@ import numpy.typing as npt
 from traceengine.path.context import COPY_CAUSES, Context, background_communication, hand_over_threads
 from traceengine.path.loader import Arrivals, arrivals_of, loader_calls
 from traceengine.path.steps import Steps
-from traceengine.path.timeline import BoolArray, IntArray
+from traceengine.path.timeline import BoolArray, IntArray, sorted_unique
 
 WAIT, PLAIN, HAND_OVER = 0, 1, 2
 """Order of points at one moment: what a wait releases, then what others may wait for, then what waits for those."""
@@ -230,7 +230,7 @@ def _pieces(context: Context, steps: Steps, thread: int, blocked: _Blocked, caus
     low, high = blocked.start[mine], blocked.end[mine]
     communication = background_communication(context.timeline, window)
     cuts = [intervals.time[first:last], low, high, communication.starts, communication.ends, np.array([window.start, window.end])]
-    edges = np.unique(np.clip(np.concatenate(cuts), window.start, window.end))
+    edges = sorted_unique(np.clip(np.concatenate(cuts), window.start, window.end))
     middle = edges[:-1]
     index = np.searchsorted(intervals.time[first:last], middle, side="right") - 1
     owner = np.where(index >= 0, intervals.owner[first:last][np.maximum(index, 0)] if last > first else -1, -1)
@@ -260,8 +260,10 @@ def _piece_causes(
     own = np.where(caused >= 0, context.causes.code[np.maximum(caused, 0)], -1)
     translate = np.array([causes[value] for value in context.causes.values] + [-1], dtype=np.int64)
     work = tree.work[owner[busy]]
-    copy = np.array([causes.get(context.copy_of_call.get(int(row), ""), -1) for row in work], dtype=np.int64)
-    copy = np.where(np.isin(copy, [causes[value] for value in COPY_CAUSES.values()]), copy, -1)
+    copy_of = np.full(len(context.timeline.host) + 1, -1, np.int64)
+    for row, moved in context.copy_of_call.items():
+        copy_of[row] = causes[moved] if moved in COPY_CAUSES else -1
+    copy = copy_of[work]
     cpu_only = len(context.timeline.device) == 0
     plain = np.where(cpu_only & (length[busy] >= parameters.tiny_op_ns), causes["compute"], causes["host_bound"])
     result[busy] = np.where(own >= 0, translate[own], np.where(copy >= 0, copy, plain))

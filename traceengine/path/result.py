@@ -12,7 +12,7 @@ from traceengine.path.exclusive import DeviceClock, exclusive_time, step_cause_t
 from traceengine.path.replay import Replays
 from traceengine.path.segments import Segments
 from traceengine.path.steps import Steps
-from traceengine.path.timeline import Codes, IntArray, Timeline
+from traceengine.path.timeline import Codes, IntArray, Timeline, sorted_unique
 from traceengine.schema import table
 
 
@@ -35,7 +35,7 @@ def split_at_steps(segments: Segments, steps: Steps) -> Placed:
         return Placed(none, none, none, none)
     cuts = np.concatenate([bounds, ends])
     cuts = cuts[(cuts > segments.start[0]) & (cuts < segments.end[-1])]
-    start = np.unique(np.concatenate([segments.start, cuts]))
+    start = sorted_unique(np.concatenate([segments.start, cuts]))
     row = np.searchsorted(segments.start, start, side="right").astype(np.int64) - 1
     step = np.searchsorted(bounds, start, side="right").astype(np.int64) - 1
     inside = (step >= 0) & (start < np.append(ends, 0)[step])

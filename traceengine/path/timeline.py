@@ -25,6 +25,14 @@ TIMELINE_KINDS = WORK_KINDS | {"annotation", "python", "os"}
 """Kinds that nest on a thread; markers and overhead rows do not."""
 
 
+def sorted_unique(values: IntArray) -> IntArray:
+    """As np.unique. Sorting what comes in long rising stretches is several times faster than hashing it."""
+    ordered = np.sort(values, kind="stable")
+    new = np.ones(len(ordered), np.bool_)
+    new[1:] = ordered[1:] != ordered[:-1]
+    return ordered[new]
+
+
 @dataclass(frozen=True)
 class Codes:
     """A dictionary-encoded text column: `code[row]` is an index into `values`, or -1 for NULL."""

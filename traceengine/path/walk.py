@@ -94,9 +94,12 @@ class Walk:
             cause = self._context.device_cause[row]
             self._segments.append(Segment(low, high, -1, self._op_stream[row], cause, name, self._op_id[row], -1, edge, state))
 
-    def _emit_host(self, thread: int, owner: int, low: int, high: int, cause: str, detail: str, edge: str) -> None:
-        """A host stretch; parts in which an overhead record shows the tool or the driver at work go to that cause."""
-        event = self._host_id[owner] if owner >= 0 else -1
+    def _emit_host(self, thread: int, owner: int, low: int, high: int, cause: str, detail: str, edge: str, *, gap: bool = False) -> None:
+        """A host stretch; parts in which an overhead record shows the tool or the driver at work go to that cause.
+
+        A gap has no event of its own; the range around it stays in `scope`.
+        """
+        event = self._host_id[owner] if owner >= 0 and not gap else -1
         scope = self._scope_of[owner] if owner >= 0 else -1
         parts = [(low, high, cause)]
         if cause in ("host_bound", "host_other"):
@@ -280,17 +283,11 @@ class Walk:
                 )
             else:
                 cause, detail = self._host_gap_cause(owner, b - a)
-                self._emit_gap(thread, owner, a, b, cause, detail, cursor.edge)
+                self._emit_host(thread, owner, a, b, cause, detail, cursor.edge, gap=True)
         return Cursor(-1, best, low, "thread" if best != thread else "host")
 
     def _scope(self, owner: int) -> int:
         return self._scope_of[owner] if owner >= 0 else -1
-
-    def _emit_gap(self, thread: int, owner: int, low: int, high: int, cause: str, detail: str, edge: str) -> None:
-        before = len(self._segments)
-        self._emit_host(thread, owner, low, high, cause, detail, edge)
-        # A gap has no event of its own; the range around it stays in `scope`.
-        self._segments[before:] = [segment._replace(event_id=-1) for segment in self._segments[before:]]
 
     def _host_gap_cause(self, owner: int, length: int) -> tuple[str, str]:
         tree = self._context.tree
