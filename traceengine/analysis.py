@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +78,9 @@ def _saving(entry: WhatIf, steps: Sequence[int]) -> int | None:
     return max(0, sum(entry.step_dur[index] - entry.step_without[index] for index in steps) // len(steps))
 
 
+@cache
 def default_rules() -> RuleSet:
-    """The rules that come with the tool."""
+    """The rules that come with the tool; reading and checking them takes most of a second, and is done once."""
     return load_rules([queries_dir() / "rules"])
 
 
