@@ -21,7 +21,7 @@ from traceengine.importers import ImportRequest, import_traces
 from traceengine.names import load_names
 from traceengine.path.critical import rank_path
 from traceengine.run import Run
-from traceengine.verdict import NOT_REMOVABLE, VerdictParameters
+from traceengine.verdict import NOT_REMOVABLE, CauseCost, RankVerdict, VerdictParameters, ranked
 
 OWNER_TOLERANCE_SHARE = 0.02
 """Two causes whose true savings differ by less than this share of the makespan are a tie; so is a share at the threshold."""
@@ -40,6 +40,10 @@ class Found:
     exclusive_ns: Mapping[str, int]
     saving_ns: Mapping[str, int]
     owner: str
+    window_owner: str
+    """What ranks first over the whole window."""
+    apart: frozenset[str] = frozenset()
+    """Causes named for slow steps that the verdict leaves out of its figures: a single event shows no rate."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,18 @@ class Comparison:
 
     @property
     def owner_right(self) -> bool:
-        """Whether the found owner is one of them."""
-        return self.found.owner in self.owners
+        """Whether the found owner is one of them, or the answer names one for a slow step that it leaves out."""
+        return self.found.owner in self.owners or self.named_apart
+
+    @property
+    def named_apart(self) -> bool:
+        """The owner is that of the other steps, and a right one of the whole window is named for a step that is left out."""
+        return self.found.owner not in self.owners and bool(self.found.apart & self.owners)
+
+    @property
+    def window_right(self) -> bool:
+        """Whether what ranks first over the whole window is right."""
+        return self.found.window_owner in self.owners
 
     @property
     def window_error(self) -> float:
@@ -113,11 +127,11 @@ def right_owners(truth: Truth, least_share: float | None = None) -> frozenset[st
     return frozenset(good | ({Cause.COMPUTE.value} if best < least + OWNER_TOLERANCE_SHARE else set()))
 
 
-def import_job(execution: Execution, folder: Path) -> Run:
-    """All ranks of a job as one run under `folder`."""
+def import_job(execution: Execution, folder: Path, *ranks: int) -> Run:
+    """All ranks of a job (or the given ones) as one run under `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for rank in execution.ranks:
+    for rank in ranks or execution.ranks:
         path = folder / f"rank{rank}.pt.trace.json"
         path.write_text(json.dumps(execution.to_kineto(rank)), encoding="utf-8")
         paths.append(path)
@@ -129,19 +143,30 @@ def _totals(rows: pa.Table, column: str) -> dict[str, int]:
     return dict(zip(grouped.column("cause").to_pylist(), grouped.column(f"{column}_sum").to_pylist(), strict=True))
 
 
-def _found(causes: pa.Table, what_ifs: pa.Table, owner: str) -> Found:
-    path_ns = _totals(causes, "path_ns")
+def _found(causes: pa.Table, what_ifs: pa.Table, verdict: RankVerdict | None) -> Found:
+    path_ns, exclusive_ns = _totals(causes, "path_ns"), _totals(causes, "exclusive_ns")
     causes_only = pc.is_in(what_ifs.column("cause"), pa.array(sorted(class_ids())))
     whole = what_ifs.filter(pc.and_(causes_only, pc.is_null(what_ifs.column("step"))))
-    return Found(sum(path_ns.values()), path_ns, _totals(causes, "exclusive_ns"), _totals(whole, "saving_ns"), owner)
+    limits = dict(zip(whole.column("cause").to_pylist(), whole.column("next_limit").to_pylist(), strict=True))
+    saving_ns = _totals(whole, "saving_ns")
+    owner = _first(exclusive_ns, {cause: ns for cause, ns in saving_ns.items() if limits[cause] != "unknown"})
+    if verdict is None:
+        return Found(sum(path_ns.values()), path_ns, exclusive_ns, saving_ns, owner, owner)
+    apart = frozenset(slow.cause for slow in verdict.steps.slowest if not slow.steady)
+    return Found(sum(path_ns.values()), path_ns, exclusive_ns, saving_ns, verdict.owner, owner, apart)
 
 
-def _largest(exclusive_ns: Mapping[str, int]) -> str:
-    """The owner by the window's exposed time alone, without the verdict's steady steps and quality notes."""
-    removable = _removable(exclusive_ns)
-    top = max(removable, key=lambda cause: removable[cause], default="compute")
-    least = VerdictParameters().min_owner_share * sum(exclusive_ns.values())
-    return top if removable.get(top, 0) >= least else "compute"
+def _first(exclusive_ns: Mapping[str, int], saving_ns: Mapping[str, int]) -> str:
+    """The owner of the whole window by the verdict's ranking, without its steady steps and quality notes."""
+    total, parameters = max(sum(exclusive_ns.values()), 1), VerdictParameters()
+    costs = []
+    for cause, ns in sorted(exclusive_ns.items(), key=lambda item: -item[1]):
+        saved = saving_ns.get(cause)
+        share = None if saved is None else saved / total
+        costs.append(CauseCost(cause, ns, ns / total, ns, ns / total, 0, saved, ns, None, None, None, share, None))
+    least = parameters.min_owner_share
+    top = next(iter(ranked(costs, least, parameters)), None)
+    return top.cause if top is not None and max(top.bound_share, top.exclusive_share) >= least else "compute"
 
 
 def compare_paths(spec: JobSpec, folder: Path) -> Iterator[Comparison]:
@@ -150,15 +175,15 @@ def compare_paths(spec: JobSpec, folder: Path) -> Iterator[Comparison]:
     run = import_job(execution, folder)
     for rank in run.manifest.ranks:
         path = rank_path(run, rank, load_names())
-        owner = _largest(_totals(path.cause_rows, "exclusive_ns"))
-        found = _found(path.cause_rows, path.what_if_rows, owner)
+        found = _found(path.cause_rows, path.what_if_rows, None)
         yield Comparison(spec.name, spec.seed, rank, execution.rank_truth(rank), found)
 
 
 def compare_verdicts(spec: JobSpec, folder: Path) -> Iterator[Comparison]:
-    """The same with the whole analysis (1.5 s a job): the owner is the verdict's."""
+    """The same with the whole analysis of each rank's trace alone (1.5 s a job): the owner is the verdict's."""
     execution = simulate(spec)
-    run = import_job(execution, folder)
-    for verdict in ensure_analysis(run).answer.ranks:
-        found = _found(run.read("step_cause", verdict.rank), run.read("what_if", verdict.rank), verdict.owner)
-        yield Comparison(spec.name, spec.seed, verdict.rank, execution.rank_truth(verdict.rank), found)
+    for rank in execution.ranks:
+        run = import_job(execution, folder / str(rank), rank)
+        verdict = ensure_analysis(run).answer.leading
+        found = _found(run.read("step_cause", rank), run.read("what_if", rank), verdict)
+        yield Comparison(spec.name, spec.seed, rank, execution.rank_truth(rank), found)
