@@ -25,7 +25,7 @@ from traceengine.schema import SCHEMA_VERSION, TableOrigin, table
 from traceengine.sql import open_sandbox
 from traceengine.verdict import Answer, Combination, job_answer
 
-ANALYSIS_VERSION = 5
+ANALYSIS_VERSION = 6
 """Raised whenever the same tables lead to other results, so that stored analyses are made again."""
 
 
