@@ -26,7 +26,7 @@ from traceengine.sql import open_sandbox
 from traceengine.sqlfile import sql_files
 from traceengine.verdict import Answer, Combination, job_answer
 
-ANALYSIS_VERSION = 5
+ANALYSIS_VERSION = 7
 """Raised whenever the same tables lead to other results, so that stored analyses are made again."""
 
 
