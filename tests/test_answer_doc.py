@@ -42,27 +42,44 @@ def _documented() -> set[str]:
     return names
 
 
+def _prompt_rank(first: int) -> str:
+    """Rank 1 computes and then waits in each step's collective for rank 0, whose loader makes it late."""
+    rows = []
+    for step, (start, end) in enumerate(((0, 95), (100, 195), (200, 295), (300, 695))):
+        length = 100 if step < 3 else 400
+        event = first + 3 * step
+        rows.append(f"{event} | | {start}000000 | {length}000000 | 0 | annotation | step | ProfilerStep#{step} | 1 | 1")
+        rows.append(f"{event + 1} | {event} | {start + 1}000000 | 19000000 | 1 | op | | aten::mm | 1 | 1")
+        rows.append(f"{event + 2} | | {start + 20}000000 | {end - start - 20}000000 | 0 | annotation | comm_range | gloo:all_reduce | 1 | 9")
+    return "\n".join(rows)
+
+
 @pytest.fixture
 def answer(tmp_path: Path) -> dict[str, object]:
     run = build_run(
         tmp_path / "run",
-        source="path\nt.json",
-        thread="pid | tid | role\n1 | 1 | main",
+        source="path | rank\nt.json | 0\nu.json | 1",
+        thread="pid | tid | role | rank\n1 | 1 | main | 0\n1 | 9 | comm | 0\n1 | 1 | main | 1\n1 | 9 | comm | 1",
         host_event="""
-            event_id | parent_id | ts_ns | dur_ns | depth | kind | class | name
-            0 | | 0 | 100000000 | 0 | annotation | step | ProfilerStep#0
-            1 | 0 | 1000 | 70000000 | 1 | annotation | data_wait | enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__
-            2 | 0 | 71000000 | 20000000 | 1 | op | | aten::mm
-            3 | | 100000000 | 100000000 | 0 | annotation | step | ProfilerStep#1
-            4 | 3 | 100001000 | 70000000 | 1 | annotation | data_wait | enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__
-            5 | 3 | 171000000 | 20000000 | 1 | op | | aten::mm
-            6 | | 200000000 | 100000000 | 0 | annotation | step | ProfilerStep#2
-            7 | 6 | 200001000 | 70000000 | 1 | annotation | data_wait | enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__
-            8 | 6 | 271000000 | 20000000 | 1 | op | | aten::mm
-            9 | | 300000000 | 400000000 | 0 | annotation | step | ProfilerStep#3
-            10 | 9 | 300001000 | 370000000 | 1 | annotation | data_wait | enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__
-            11 | 9 | 671000000 | 20000000 | 1 | op | | aten::mm
-        """,
+            event_id | parent_id | ts_ns | dur_ns | depth | kind | class | name | rank | tid
+            0 | | 0 | 100000000 | 0 | annotation | step | ProfilerStep#0 | 0 | 1
+            1 | 0 | 1000 | 70000000 | 1 | annotation | data_wait | enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ | 0 | 1
+            2 | 0 | 71000000 | 20000000 | 1 | op | | aten::mm | 0 | 1
+            3 | | 100000000 | 100000000 | 0 | annotation | step | ProfilerStep#1 | 0 | 1
+            4 | 3 | 100001000 | 70000000 | 1 | annotation | data_wait | enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ | 0 | 1
+            5 | 3 | 171000000 | 20000000 | 1 | op | | aten::mm | 0 | 1
+            6 | | 200000000 | 100000000 | 0 | annotation | step | ProfilerStep#2 | 0 | 1
+            7 | 6 | 200001000 | 70000000 | 1 | annotation | data_wait | enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ | 0 | 1
+            8 | 6 | 271000000 | 20000000 | 1 | op | | aten::mm | 0 | 1
+            9 | | 300000000 | 400000000 | 0 | annotation | step | ProfilerStep#3 | 0 | 1
+            10 | 9 | 300001000 | 370000000 | 1 | annotation | data_wait | enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ | 0 | 1
+            11 | 9 | 671000000 | 20000000 | 1 | op | | aten::mm | 0 | 1
+            12 | | 93000000 | 2000000 | 0 | annotation | comm_range | gloo:all_reduce | 0 | 9
+            13 | | 193000000 | 2000000 | 0 | annotation | comm_range | gloo:all_reduce | 0 | 9
+            14 | | 293000000 | 2000000 | 0 | annotation | comm_range | gloo:all_reduce | 0 | 9
+            15 | | 693000000 | 2000000 | 0 | annotation | comm_range | gloo:all_reduce | 0 | 9
+        """
+        + _prompt_rank(20),
         import_issue="source_id | code | example\n0 | odd | here",
     )
     return document(combine(ensure_analysis(run), ["data_wait"]))

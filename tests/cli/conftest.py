@@ -11,6 +11,7 @@ import pytest
 
 from traceengine.cli import run
 
+ROOT = Path(__file__).parents[2]
 EVENTS = [
     {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "pid": 1, "tid": 1, "ts": 1000, "dur": 1000},
     {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1, "ts": 2000, "dur": 1000},
@@ -52,6 +53,24 @@ def made_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     assert run(["import", str(_write_trace(folder)), "-o", str(folder / "job")]) == 0
     return folder / "job"
+
+
+@pytest.fixture(scope="session")
+def slow_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of a stored trace whose verdict has a next experiment."""
+    folder = tmp_path_factory.mktemp("slow")
+    trace = ROOT / "fixtures/traces/loader.baseline.bare.json.gz"
+    assert run(["import", str(trace), "-o", str(folder / "job")]) == 0
+    assert run(["analyze", str(folder / "job")]) == 0
+    return folder / "job"
+
+
+@pytest.fixture
+def example_place(workplace: Path, slow_run: Path) -> Path:
+    """What the examples of the help texts speak of: a trace, `runs/job`, and `my-rules` with a tested rule."""
+    shutil.copytree(slow_run, workplace / "runs/job")
+    shutil.copytree(ROOT / "docs/examples/rules", workplace / "my-rules")
+    return workplace
 
 
 @pytest.fixture
