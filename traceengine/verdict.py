@@ -402,7 +402,9 @@ def judge(connection: duckdb.DuckDBPyConnection, rank: int, rules: RuleSet, para
     others = [c for c in causes if c.cause not in (owner, "unknown") and c.exclusive_share >= parameters.min_runner_up_share]
     runner_up = others[0] if others else None
     confidence, reasons = _confidence(owned, removable if owner == "compute" else runner_up, steps, notes, parameters)
-    unanswered = (finding for finding in findings if finding.status == "unknown")
+    # That one rank cannot tell who is late is among the notes already.
+    said = {"straggler"} if any(note.code == "one_rank" for note in notes) else set()
+    unanswered = (finding for finding in findings if finding.status == "unknown" and finding.bottleneck not in said)
     notes += tuple(Note("rule_unknown", f"{finding.bottleneck}: {finding.reason}", "", False, False) for finding in unanswered)
     window = connection.execute(
         "select coalesce(min(ts_ns), 0), coalesce(sum(dur_ns), 0)::bigint from critical_path where rank = $rank", {"rank": rank}

@@ -17,7 +17,7 @@
 -- saving_steps = { type = "bigint", doc = "Steady steps that save state." }
 -- save_ns = { type = "bigint", unit = "ns", doc = "Mean saving time of such a step." }
 -- steps_between_saves = { type = "double", doc = "Steps per save in the steady steps; NULL below two saves." }
--- suggested_every = { type = "bigint", doc = "Steps per save at which saving costs 2 % of the steps (aim_share)." }
+-- suggested_every = { type = "bigint", doc = "Steps per save at which saving costs 2 % of the steps (aim_share).", state = "estimated" }
 -- top_scope = { type = "varchar", doc = "Range or frame with most of the time." }
 -- copied_bytes = { type = "bigint", unit = "bytes", doc = "Bytes copied from the device during a save (mean); NULL when no copy shows them." }
 -- save_bandwidth = { type = "double", unit = "bytes/s", doc = "These bytes by the time of a save." }

@@ -20,8 +20,8 @@
 -- batches = { type = "bigint", doc = "Loader calls on the path in the steady steps." }
 -- load_ns = { type = "bigint", unit = "ns", doc = "Mean duration of a loader call on the loop's thread." }
 -- other_ns = { type = "bigint", unit = "ns", doc = "Mean rest of a step: the time in which the loader has to produce the step's batches." }
--- suggested_workers = { type = "bigint", doc = "Smallest number of workers that produce a step's batches in the rest of a step, with spare." }
--- worker_factor = { type = "bigint", doc = "So many times the workers of now deliver a step's batches in the rest of a step, with spare; NULL without workers." }
+-- suggested_workers = { type = "bigint", doc = "Smallest number of workers that produce a step's batches in the rest of a step, with spare.", state = "estimated" }
+-- worker_factor = { type = "bigint", doc = "So many times the workers of now deliver a step's batches in the rest of a step, with spare; NULL without workers.", state = "estimated" }
 -- waiting_steps = { type = "bigint", doc = "Steady steps that wait for data; NULL without steps." }
 -- batch_interval_ns = { type = "bigint", unit = "ns", doc = "Mean time from one loader call to the next: while the loop waits, what the workers need for a batch together." }
 -- workers = { type = "bigint", doc = "Loader threads and processes in the capture; NULL when it holds none (most hold the loop's process alone)." }

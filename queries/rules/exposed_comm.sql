@@ -23,7 +23,7 @@
 -- comm_ns = { type = "bigint", unit = "ns", doc = "Communication time per step, hidden or not." }
 -- top_op = { type = "varchar", doc = "The communication operation with the most time." }
 -- group_size = { type = "bigint", doc = "Ranks that take part in it; NULL when not known." }
--- bucket_mib = { type = "bigint", doc = "Bucket size in MiB that makes four collectives of a step's bytes (buckets); NULL when sizes are not known." }
+-- bucket_mib = { type = "bigint", doc = "Bucket size in MiB that makes four collectives of a step's bytes (buckets); NULL when sizes are not known.", state = "estimated" }
 -- batches_per_update = { type = "double", doc = "Loader calls per optimizer step: above 1 gradients are accumulated; NULL when either is not in the capture." }
 -- max_bytes = { type = "bigint", unit = "bytes", doc = "Largest size; NULL when the capture does not tell." }
 -- bus_bandwidth = { type = "double", unit = "bytes/s", doc = "Median of what each rank's link carried; needs several ranks." }

@@ -22,7 +22,7 @@
 -- bandwidth = { type = "double", unit = "bytes/s", doc = "Bytes per second while copies of 1 MiB or more ran." }
 -- best_bandwidth = { type = "double", unit = "bytes/s", doc = "Fastest of them: what the link has shown that it can do." }
 -- hidden_share = { type = "double", unit = "share", doc = "Share of the copying time that is not exposed." }
--- bound_ns = { type = "bigint", unit = "ns", doc = "When the copies are pageable: exposed time per step of all pageable copies, which pinned memory could remove at most." }
+-- bound_ns = { type = "bigint", unit = "ns", doc = "When the copies are pageable: exposed time per step of all pageable copies, which pinned memory could remove at most.", state = "estimated" }
 -- compute_ns = { type = "bigint", unit = "ns", doc = "Exposed compute per step: what copies could hide behind." }
 -- copies_per_step = { type = "double", doc = "Copies in this direction per step." }
 -- median_bytes = { type = "bigint", unit = "bytes", doc = "Median size." }

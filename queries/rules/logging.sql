@@ -16,7 +16,7 @@
 -- steps_hit = { type = "bigint", doc = "Steady steps in which the class has exposed time." }
 -- reads_per_step = { type = "double", doc = "Blocking scalar reads per step." }
 -- top_scope = { type = "varchar", doc = "Range or frame with most of the time: who logs; NULL without ranges and stacks." }
--- log_every = { type = "bigint", doc = "Interval at which the cost falls below a fiftieth of the step (aim_share)." }
+-- log_every = { type = "bigint", doc = "Interval at which the cost falls below a fiftieth of the step (aim_share).", state = "estimated" }
 -- steps_between_logs = { type = "double", doc = "Steps per logging step in the steady steps." }
 -- top_detail = { type = "varchar", doc = "Call with most of the time." }
 -- read_ns = { type = "bigint", unit = "ns", doc = "Time of the scalar reads per step, hidden or not." }
