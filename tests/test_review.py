@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from traceengine.analysis import ensure_analysis
-from traceengine.errors import UsageError
+from traceengine.cli import run as run_command
+from traceengine.errors import RuleError, UsageError
 from traceengine.importers import ImportRequest, import_traces
 from traceengine.report.story import sentence
 from traceengine.run import RunWriter
@@ -61,3 +62,31 @@ def test_a_lone_slow_step_is_named_where_the_answer_is_to_stop(tmp_path: Path) -
     verdict = ensure_analysis(import_traces(ImportRequest((trace,), out=tmp_path / "run"))).answer.leading
     assert verdict.healthy
     assert "step 5 apart (50.0 ms more host_other)" in sentence(verdict)
+
+
+def test_the_same_trace_twice_is_refused(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text(json.dumps({"traceEvents": [OP, STEP]}))
+    with pytest.raises(UsageError, match=r"b\.json: holds the same bytes as a\.json"):
+        import_traces(ImportRequest((tmp_path,), out=tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_terminal_obeys_no_file_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "a\x1b[31m.json"
+    trace.write_text(json.dumps({"traceEvents": [{**OP, "dur": 5}, STEP]}))
+    for form in ("text", "md"):
+        assert run_command(["analyze", str(trace), "--format", form, "--no-cache"]) == 0
+    assert run_command(["analyze", str(tmp_path / "no\x1b[31m.json")]) == 2
+    shown = capsys.readouterr()
+    assert "\x1b" not in shown.out + shown.err
+    assert "\\x1b[31m" in shown.out
+
+
+def test_an_interrupted_query_is_an_interruption(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise RuleError("the query fails: offering a filter failed: KeyboardInterrupt: ")
+
+    monkeypatch.setattr("traceengine.cli.tables.tables_command.callback", interrupted)
+    assert run_command(["tables"]) == 130
+    assert capsys.readouterr().err == ""

@@ -79,7 +79,7 @@ def test_ranks(tmp_path: Path, parallel: bool) -> None:
         "y.json.gz": gzip.compress(trace(0, baseTimeNanoseconds=4_000_000)),
         "rank_3.json": trace(None),
         "z.json": trace(2),
-        "unknown.json": trace(None),
+        "unknown.json": trace(None, traceName="another"),
     }
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
@@ -146,7 +146,7 @@ def test_killed_at_any_moment(tmp_path: Path, files: int) -> None:
     source, targets = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     for rank in range(files):
-        events = [span(f"op{place}", 10 * place, 5, args={"n": place, "x": "y" * 400}) for place in range(20_000)]
+        events = [span(f"op{place}", 10 * place, 5, args={"n": place + rank, "x": "y" * 400}) for place in range(20_000)]
         (source / f"rank{rank}.json").write_bytes(document(events))
     started = time.monotonic()
     subprocess.run([sys.executable, "-c", IMPORT, str(source), str(targets / "whole")], check=True)

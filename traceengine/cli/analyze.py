@@ -11,6 +11,7 @@ import click
 from traceengine.analysis import combine
 from traceengine.cli.rules import rules_option
 from traceengine.cli.session import analysed_inputs, nsys_option, say, warn_of_issues
+from traceengine.errors import UsageError
 from traceengine.report import json as json_report
 from traceengine.report import markdown, text
 from traceengine.verdict import Answer
@@ -45,6 +46,8 @@ def analyze_command(
     began = time.perf_counter()
     with analysed_inputs(inputs, folders, use_cache=not no_cache, nsys=nsys) as analysis:
         wanted = [cause.strip() for cause in (causes or "").split(",") if cause.strip()]
+        if causes is not None and not wanted:
+            raise UsageError("--what-if names nothing", hint="Give class ids or experiments: --what-if data_wait,workers=4")
         rendered = _RENDER[form](combine(analysis, wanted) if wanted else analysis.answer)
         if verbose:
             warn_of_issues(analysis.run)

@@ -18,6 +18,7 @@ from traceengine.cli.rules import rules_group
 from traceengine.cli.sql import sql_command
 from traceengine.cli.tables import tables_command
 from traceengine.errors import EXIT_ANSWERED, EXIT_NO_ANSWER, TraceEngineError
+from traceengine.report.units import visible
 
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
@@ -40,8 +41,18 @@ for _command in (analyze_command, doctor_command, import_command, sql_command, t
 
 
 def _say(message: str) -> int:
-    sys.stderr.write(f"traceengine: error: {' '.join(message.split())}\n")
+    sys.stderr.write(f"traceengine: error: {visible(' '.join(message.split()))}\n")
     return EXIT_NO_ANSWER
+
+
+def _was_interrupted(error: BaseException) -> bool:
+    """Whether it only reports a Ctrl-C: the database wraps one that meets it in a Python callback into an error of its own."""
+    at: BaseException | None = error
+    while at is not None:
+        if isinstance(at, KeyboardInterrupt) or "KeyboardInterrupt" in str(at):
+            return True
+        at = at.__cause__ or at.__context__
+    return False
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -54,6 +65,8 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except TraceEngineError as error:
+        if _was_interrupted(error):
+            return _INTERRUPTED
         _say(str(error))
         return error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:

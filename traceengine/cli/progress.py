@@ -8,7 +8,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from traceengine.report.units import size
+from traceengine.report.units import size, visible
 
 
 class StderrProgress:
@@ -33,9 +33,9 @@ class StderrProgress:
     def start(self, name: str, total_bytes: int) -> None:
         """A file begins."""
         if self._bar is None:
-            sys.stderr.write(f"traceengine: reading {name} ({size(total_bytes)})\n")
+            sys.stderr.write(f"traceengine: reading {visible(name)} ({size(total_bytes)})\n")
         else:
-            self._task = self._bar.add_task(name, total=total_bytes or None)
+            self._task = self._bar.add_task(visible(name), total=total_bytes or None)
 
     def advance(self, bytes_read: int) -> None:
         """`bytes_read` more bytes were read."""

@@ -17,6 +17,7 @@ from traceengine.analysis import Analysis, ensure_analysis
 from traceengine.cli.progress import StderrProgress
 from traceengine.errors import UsageError
 from traceengine.importers import ImportRequest, import_traces
+from traceengine.report.units import visible
 from traceengine.resources import queries_dir
 from traceengine.rules import RuleSet, load_rules
 from traceengine.run import MANIFEST, Run
@@ -56,7 +57,7 @@ def import_with_progress(request: ImportRequest) -> Run:
 
 def say(kind: str, message: str) -> None:
     """One line on stderr."""
-    sys.stderr.write(f"traceengine: {kind}: {' '.join(message.split())}\n")
+    sys.stderr.write(f"traceengine: {kind}: {visible(' '.join(message.split()))}\n")
 
 
 def warn_of_issues(run: Run) -> None:

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +75,7 @@ def import_traces(request: ImportRequest, progress: ProgressSink | None = None) 
     with _on_disk(files) as named:
         kinds = [sniff(path) for path, _ in named]
         hashes = [sha256_of(path) for path, _ in named]
+        _refuse_copies([name for _, name in named], hashes)
         key = _key(hashes, request.rank)
         target = request.out or cache_folder() / key
         if request.out is None and request.use_cache and (stored := _stored(target, key)):
@@ -95,6 +96,15 @@ def import_traces(request: ImportRequest, progress: ProgressSink | None = None) 
             ranks = tuple(sorted(one.placement.rank for one in placed))
             origin = next((one.placement.origin_unix_ns for one in placed if one.placement.origin_unix_ns is not None), None)
             return writer.commit(Manifest.new(key, origin, ranks, tuple(name for _, name in named)))
+
+
+def _refuse_copies(names: Sequence[str], hashes: Sequence[str]) -> None:
+    """One rank's trace given twice would be two ranks that never wait for each other."""
+    seen: dict[str, str] = {}
+    for name, digest in zip(names, hashes, strict=True):
+        if digest in seen:
+            raise UsageError(f"holds the same bytes as {seen[digest]}", where=name, hint="Give each rank's trace once.")
+        seen[digest] = name
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from traceengine.report.story import (
     steps_line,
     unaligned,
 )
-from traceengine.report.units import duration, share
+from traceengine.report.units import duration, share, visible
 from traceengine.verdict import Answer, ExperimentCard, RankVerdict
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
@@ -26,7 +26,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 def _safe(text: str) -> str:
     """Text from a trace as literal Markdown."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _SPECIAL.sub(r"\\\1", visible(" ".join(text.split())))
 
 
 def render(answer: Answer) -> str:

@@ -79,16 +79,29 @@ def job_sentence(answer: Answer) -> str | None:
     if job is None:
         return None
     if len(job.unaligned) == len(job.ranks):
-        return "Across ranks nothing is known: no collective was found on two of them."
+        return "Across ranks nothing is known: no two of these traces have a collective in common."
     late = job.late
     if late is None or late.share < VerdictParameters().min_runner_up_share:
-        return "Across ranks: none keeps the others waiting, for a known cause, for 5 % of the time or more."
+        return _nobody_late(answer)
     hit = f"in {late.steps_hit} of {steps_of(late.steps)}, " if late.steps else ""
     return (
         f"Across ranks: the others wait for rank {late.rank}, {hit}{duration(late.late_ns)} {'a step' if late.steps else 'in all'}, because"
         f" of its {late.cause}; were it as quick as they are, the job would save at most {duration(late.saving_ns)}"
         f" {'a step' if late.steps else 'in all'} (replay of all ranks, estimated)."
     )
+
+
+def _nobody_late(answer: Answer) -> str:
+    """Waits without a culprit are said, too: nobody late and long waits would contradict each other."""
+    waits = {entry.rank: entry.wait_ns or 0 for entry in answer.job.ranks} if answer.job else {}
+    rank = max(waits, key=lambda rank: waits[rank])
+    whole = next((verdict.steps.mean_ns for verdict in answer.ranks if verdict.rank == rank), None)
+    if whole and waits[rank] >= VerdictParameters().min_runner_up_share * whole:
+        return (
+            f"Across ranks: rank {rank} waits {duration(waits[rank])} a step for others, and no cause explains half of it; are these the"
+            f" same steps of one job?"
+        )
+    return "Across ranks: no rank keeps the others waiting for 5 % of the time or more."
 
 
 _SHADES = " ▁▂▃▄▅▆▇█"

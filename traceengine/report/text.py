@@ -27,7 +27,7 @@ from traceengine.report.story import (
     unaligned,
     waits_by_step,
 )
-from traceengine.report.units import duration, share
+from traceengine.report.units import duration, share, visible
 from traceengine.verdict import Answer, ExperimentCard, RankVerdict
 
 _WIDTH = 110
@@ -68,7 +68,7 @@ def render(answer: Answer, *, colour: bool | None = None) -> str:
 
 
 def _where(answer: Answer, verdict: RankVerdict) -> str:
-    source = answer.sources[0] if len(answer.sources) == 1 else f"{len(answer.sources)} files"
+    source = visible(answer.sources[0]) if len(answer.sources) == 1 else f"{len(answer.sources)} files"
     reasons = f" ({'; '.join(verdict.confidence_reasons)})" if verdict.confidence_reasons else ""
     return f"{source} · rank {verdict.rank} · {steps_line(verdict)} · confidence {verdict.confidence}{reasons}"
 
