@@ -90,3 +90,14 @@ def test_an_interrupted_query_is_an_interruption(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("traceengine.cli.tables.tables_command.callback", interrupted)
     assert run_command(["tables"]) == 130
     assert capsys.readouterr().err == ""
+
+
+def test_two_ranks_without_steps_have_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32", "pid": 0, "tid": 7, "args": {"device": 0, "stream": 7}}
+    for rank in range(2):
+        events = [{**kernel, "ts": 1000 * at + 100 * rank, "dur": 500 - 100 * rank} for at in range(6)]
+        keys = {"distributedInfo": {"rank": rank, "world_size": 2}}
+        (tmp_path / f"r{rank}.json").write_text(json.dumps({**keys, "traceEvents": events}))
+    for form in ("text", "md", "json"):
+        assert run_command(["analyze", str(tmp_path), "--format", form, "--no-cache"]) == 0
+    assert capsys.readouterr().out.count("Across ranks") == 3

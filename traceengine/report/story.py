@@ -78,7 +78,7 @@ def job_sentence(answer: Answer) -> str | None:
     job = answer.job
     if job is None:
         return None
-    if len(job.unaligned) == len(job.ranks):
+    if len(job.unaligned) == len(answer.ranks):
         return "Across ranks nothing is known: no two of these traces have a collective in common."
     late = job.late
     if late is None or late.share < VerdictParameters().min_runner_up_share:
@@ -94,6 +94,8 @@ def job_sentence(answer: Answer) -> str | None:
 def _nobody_late(answer: Answer) -> str:
     """Waits without a culprit are said, too: nobody late and long waits would contradict each other."""
     waits = {entry.rank: entry.wait_ns or 0 for entry in answer.job.ranks} if answer.job else {}
+    if not waits:
+        return "Across ranks: no rank keeps the others waiting for a known cause; without steps there is nothing to count it by."
     rank = max(waits, key=lambda rank: waits[rank])
     whole = next((verdict.steps.mean_ns for verdict in answer.ranks if verdict.rank == rank), None)
     if whole and waits[rank] >= VerdictParameters().min_runner_up_share * whole:
