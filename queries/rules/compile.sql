@@ -127,7 +127,7 @@ select
   event.what,
   sort.sort,
   regions.frame,
-  case when all_steps.steps > 0 then greatest(0, regions.regions / all_steps.steps - 1) end::double as graph_breaks_per_step,
+  case when all_steps.steps > 0 and regions.regions > 0 then greatest(0, regions.regions / all_steps.steps - 1) end::double as graph_breaks_per_step,
   regions.shapes,
   coalesce(tuning.autotune_ns, 0)::bigint as autotune_ns,
   null::varchar as not_advised

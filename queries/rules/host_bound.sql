@@ -160,7 +160,7 @@ select
   case when host.launches > 0 then host.launches / nullif(all_steps.steps, 0) end::double as launches_per_step,
   queue.queue_depth::double as queue_depth,
   (optimizer.spent_ns / nullif(steady_time.dur_ns, 0))::double as optimizer_share,
-  case when host.regions > 0 then greatest(0, host.regions / nullif(all_steps.steps, 0) - 1) end::double as graph_breaks_per_step,
+  case when host.regions > 0 and all_steps.steps > 0 then greatest(0, host.regions / all_steps.steps - 1) end::double as graph_breaks_per_step,
   top_op.top_op,
   top.top_detail,
   host.compiled,

@@ -17,8 +17,8 @@
 -- late_share = { type = "double", unit = "share", doc = "Share of this rank's waiting that is for it." }
 -- late_cause = { type = "varchar", doc = "Class id that made it late most, see lateness; NULL when it is not known." }
 -- late_ns = { type = "bigint", unit = "ns", doc = "By how much that made it late, per step." }
--- wait_ns = { type = "bigint", unit = "ns", doc = "Waiting in matched collectives per step, hidden or not." }
--- transfer_ns = { type = "bigint", unit = "ns", doc = "The rest of these collectives per step." }
+-- wait_ns = { type = "bigint", unit = "ns", doc = "Waiting in matched collectives per step, hidden or not; of those in flight together each moment once." }
+-- transfer_ns = { type = "bigint", unit = "ns", doc = "The rest of these collectives per step, summed over them." }
 -- matched = { type = "bigint", doc = "Collectives of this rank that were matched across ranks." }
 -- not_advised = { type = "varchar", doc = "Advice that was considered and does not apply, with the reason." }
 --
@@ -51,8 +51,12 @@ part as (
   from collective_part as mine
   left join collective_part as latest on latest.collective_id = mine.collective_id and latest.last
 ),
+whole as (select rank, sum(wait_ns) as wait_ns from _rank_wait group by rank),
 waited as (
-  select rank, count(*) as matched, sum(wait_ns) as wait_ns, sum(transfer_ns) as transfer_ns from part group by rank
+  select part.rank, count(*) as matched, any_value(whole.wait_ns) as wait_ns, sum(part.transfer_ns) as transfer_ns
+  from part
+  inner join whole on whole.rank = part.rank
+  group by part.rank
 ),
 late as (
   select rank, arg_max(late_rank, wait_ns) as late_rank, max(wait_ns) / nullif(sum(wait_ns), 0) as late_share

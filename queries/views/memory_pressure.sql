@@ -48,7 +48,7 @@ select
   device.memory_bytes as capacity_bytes,
   held.peak_allocated_bytes,
   nullif(held.peak_reserved_bytes, 0) as peak_reserved_bytes,
-  case when held.peak_reserved_bytes > 0 then greatest(0, 1 - held.peak_allocated_bytes / held.peak_reserved_bytes) end::double as fragmentation_share,
+  case when held.peak_reserved_bytes > 0 and held.peak_allocated_bytes is not null then greatest(0, 1 - held.peak_allocated_bytes / held.peak_reserved_bytes) end::double as fragmentation_share,
   case when backward.dur_ns > 0 then coalesce(repeated.recompute_ns, 0) end::bigint as recompute_ns,
   case when backward.dur_ns > 0 then least(1, coalesce(repeated.recompute_ns, 0) / backward.dur_ns) end::double as recompute_share
 from every_rank

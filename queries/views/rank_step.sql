@@ -1,6 +1,6 @@
 -- /// view
 -- sentence = "Each rank's steps side by side: wall time, what it waited for others in collectives, and what others waited for it."
--- needs = ["step", "collective_part", "lateness"]
+-- needs = ["step", "_rank_wait", "lateness", "clock"]
 --
 -- [columns.rank]
 -- type = "bigint"
@@ -28,19 +28,7 @@
 -- type = "varchar"
 -- doc = "Class id that made it late most; NULL when it was not late."
 -- ///
-with waiting as (
-  -- Collectives in flight together: a wait counts from where the one before it ended.
-  select
-    rank, step, ts_ns, wait_ns,
-    max(ts_ns + wait_ns) over (partition by rank order by ts_ns, collective_id rows between unbounded preceding and 1 preceding) as covered_ns
-  from collective_part
-),
-waited as (
-  select rank, step, sum(greatest(0, ts_ns + wait_ns - greatest(ts_ns, coalesce(covered_ns, ts_ns))))::bigint as wait_ns
-  from waiting
-  group by rank, step
-),
-late as (
+with late as (
   select rank, step, sum(late_ns)::bigint as late_ns from lateness group by rank, step
 ),
 reason as (
@@ -57,7 +45,7 @@ select
   reason.late_cause
 from step
 left join known on known.rank = step.rank
-left join waited on waited.rank = step.rank and waited.step = step.step
+left join _rank_wait as waited on waited.rank = step.rank and waited.step = step.step
 left join late on late.rank = step.rank and late.step = step.step
 left join reason on reason.rank = step.rank and reason.step = step.step
 order by step.rank, step.step

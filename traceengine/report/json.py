@@ -1,4 +1,4 @@
-"""The answer as JSON; the form is documented in docs/reference/answer.md and versioned by `schema_version`."""
+"""The answer as JSON; the form is documented in docs/answer.md and versioned by `schema_version`."""
 
 from __future__ import annotations
 
