@@ -29,7 +29,8 @@ READERS = {
     "orjson.loads": "import sys, orjson; orjson.loads(open(sys.argv[1], 'rb').read())",
     "json.loads": "import sys, json; json.loads(open(sys.argv[1], 'rb').read())",
 }
-HTA = "import sys; from hta.common.trace import Trace; trace = Trace({0: sys.argv[1]}, ''); trace.parse_traces(use_multiprocessing=False)"
+# What its users call, and all that it does before it answers a question: read, align, drop partial steps, decode names.
+HTA = "import sys; from hta.trace_analysis import TraceAnalysis; TraceAnalysis(trace_files={0: sys.argv[1]})"
 
 
 @dataclass(frozen=True)

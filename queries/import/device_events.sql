@@ -15,7 +15,7 @@ copy (
       json_transform(
         event.args,
         '{"context": "bigint", "bytes": "bigint", "grid": ["bigint"], "block": ["bigint"], "registers per thread": "bigint",
-          "shared memory": "bigint", "est. achieved occupancy %": "double", "graph id": "bigint", "graph node id": "bigint"}'
+          "shared memory": "bigint", "est. achieved occupancy %": "double", "graph id": "bigint"}'
       ) as lifted
     from read_parquet($parts) event
     join result on event.row = result.row
@@ -59,7 +59,7 @@ copy (
     lifted."shared memory" as shared_memory_bytes,
     case when isfinite(lifted."est. achieved occupancy %") then lifted."est. achieved occupancy %" / 100 end as occupancy_share,
     case when lifted."graph id" > 0 then lifted."graph id" end as graph_id,
-    case when lifted."graph node id" > 0 then lifted."graph node id" end as graph_node_id,
+    case when graph_node > 0 then graph_node end as graph_node_id,
     args::varchar as args
   from operation
 ) to $file (format parquet, parquet_version v2, compression zstd)

@@ -14,10 +14,7 @@ select
   hash(event.name) as name_hash,
   case when event.correlation > 0 then event.correlation else 0 end as correlation,
   coalesce(name_class.class in ('launch', 'graph_launch', 'copy_call', 'set_call'), false) as is_launch,
-  case
-    when route.code = 2 then coalesce(try_cast(json_extract_string(event.args, '$."graph node id"') as bigint), 0) <> 0
-    else false
-  end as in_graph
+  route.code = 2 and coalesce(event.graph_node, 0) <> 0 as in_graph
 from read_parquet($parts) event
 join route
   on event.ph is not distinct from route.ph

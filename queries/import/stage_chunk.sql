@@ -22,6 +22,7 @@ copy (
     lifted."Sequence number" as sequence_id,
     lifted."Fwd thread id" as forward_tid,
     lifted."Ev Idx" as event_index,
+    lifted."graph node id" as graph_node,
     coalesce(lifted.device, try_cast(pid as bigint)) as device,
     coalesce(
       case
@@ -37,7 +38,7 @@ copy (
       json_transform(
         args,
         '{"correlation": "bigint", "External id": "bigint", "Sequence number": "bigint", "Fwd thread id": "bigint", "Ev Idx": "bigint",
-          "device": "bigint", "stream": "bigint"}'
+          "device": "bigint", "stream": "bigint", "graph node id": "bigint"}'
       ) as lifted,
       coalesce(regexp_matches(args, '[:\[,]-?(?:[iI]nf|[nN]a[nN])'), false) as odd_number
     from read_json(

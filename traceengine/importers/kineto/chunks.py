@@ -20,6 +20,9 @@ the fixed cost of a piece (about 3 ms) does not show."""
 LONGEST_BYTES = 256 << 20
 """Longest event, and longest text around the events."""
 
+_WINDOW = 1 << 16
+"""Bytes in which a cut is looked for first."""
+
 _CUT = re.compile(rb"\}\s*(,)\s*\{\s*\"")
 _ARRAY_KEY = re.compile(rb"\"traceEvents\"\s*:\s*\[")
 _MAYBE_END = re.compile(rb"\}\s*,?\s*\]\s*(?:[,}\]]|\Z)")
@@ -179,23 +182,34 @@ class ChunkReader:
         return text
 
     def _guessed_text(self) -> bytes:
-        if self._input_ended or _MAYBE_END.search(self._buffer):
+        maybe_end = _MAYBE_END.search(self._buffer)
+        if maybe_end or self._input_ended:
+            # The exact scan is slow: what lies well before the end is cut by a guess, like every other piece.
+            end = maybe_end.start() if maybe_end else len(self._buffer)
+            text = self._cut_before(end, _WINDOW) if end > _WINDOW else b""
+            if text:
+                return text
             scanned = scan_events(self._buffer)
             if scanned.array_end is not None:
                 return self._end_array(scanned.array_end)
             if self._input_ended:
                 return self._truncate(scanned)
-        window = 1 << 16
-        while True:
-            start = max(0, len(self._buffer) - window)
-            cuts = [match.start(1) for match in _CUT.finditer(self._buffer, start)]
-            if cuts:
-                text = self._take(cuts[-1])
-                self._gap = self._take(1)
+        window = _WINDOW
+        while window < 4 * len(self._buffer):
+            text = self._cut_before(len(self._buffer), window)
+            if text:
                 return text
-            if start == 0:
-                return self._exact_text()
             window *= 4
+        return self._exact_text()
+
+    def _cut_before(self, end: int, window: int) -> bytes:
+        """The text before the last guessed cut in the `window` bytes before `end`; empty when none is there."""
+        cuts = [match.start(1) for match in _CUT.finditer(self._buffer, max(0, end - window), end)]
+        if not cuts:
+            return b""
+        text = self._take(cuts[-1])
+        self._gap = self._take(1)
+        return text
 
     def _exact_text(self) -> bytes:
         while True:
