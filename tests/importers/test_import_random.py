@@ -86,11 +86,14 @@ def as_read(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(traces(), st.sampled_from([None, 1]), st.booleans(), st.sampled_from([97, 400, 1 << 20]))
-def test_random_traces_equal_the_reference(events: list[dict[str, Any]], indent: int | None, plain_text: bool, piece: int) -> None:
+@given(traces(), st.sampled_from([None, 1]), st.booleans(), st.sampled_from([97, 400, 1 << 20]), st.sampled_from([30, 1 << 16]))
+def test_random_traces_equal_the_reference(
+    events: list[dict[str, Any]], indent: int | None, plain_text: bool, piece: int, window: int
+) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         mock.patch.object(chunks, "CHUNK_BYTES", piece),
+        mock.patch.object(chunks, "CUT_WINDOW_BYTES", window),
         mock.patch.object(extsort, "RUN_ROWS", 7),
         mock.patch.object(extsort, "SLICE_ROWS", 4),
         mock.patch.object(extsort, "_SAMPLE", 2),

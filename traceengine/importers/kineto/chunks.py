@@ -20,7 +20,7 @@ the fixed cost of a piece (about 3 ms) does not show."""
 LONGEST_BYTES = 256 << 20
 """Longest event, and longest text around the events."""
 
-_WINDOW = 1 << 16
+CUT_WINDOW_BYTES = 1 << 16
 """Bytes in which a cut is looked for first."""
 
 _CUT = re.compile(rb"\}\s*(,)\s*\{\s*\"")
@@ -186,7 +186,7 @@ class ChunkReader:
         if maybe_end or self._input_ended:
             # The exact scan is slow: what lies well before the end is cut by a guess, like every other piece.
             end = maybe_end.start() if maybe_end else len(self._buffer)
-            text = self._cut_before(end, _WINDOW) if end > _WINDOW else b""
+            text = self._cut_before(end, CUT_WINDOW_BYTES) if end > CUT_WINDOW_BYTES else b""
             if text:
                 return text
             scanned = scan_events(self._buffer)
@@ -194,7 +194,7 @@ class ChunkReader:
                 return self._end_array(scanned.array_end)
             if self._input_ended:
                 return self._truncate(scanned)
-        window = _WINDOW
+        window = CUT_WINDOW_BYTES
         while window < 4 * len(self._buffer):
             text = self._cut_before(len(self._buffer), window)
             if text:

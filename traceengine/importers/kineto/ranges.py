@@ -19,7 +19,10 @@ _SCHEMA = pa.schema(
     [("row", pa.int64())]
     + [(name, pa.string()) for name in ("ph", "cat", "name", "pid", "tid")]
     + [("ts_ns", pa.int64()), ("dur_ns", pa.int64()), ("id", pa.string()), ("args", pa.string()), ("odd_number", pa.bool_())]
-    + [(name, pa.int64()) for name in ("correlation", "external_id", "sequence_id", "forward_tid", "event_index", "graph_node", "device", "stream")]
+    + [
+        (name, pa.int64())
+        for name in ("correlation", "external_id", "sequence_id", "forward_tid", "event_index", "graph_node", "device", "stream")
+    ]
 )
 
 
