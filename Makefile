@@ -22,8 +22,8 @@ $(READY): pyproject.toml
 demo: $(READY) ## the verdict of a stored trace
 	@$(BIN)/traceengine analyze $(DEMO)
 
-test: $(READY) ## all tests
-	@$(BIN)/python -m pytest
+test: $(READY) ## all tests, on all cores
+	@$(BIN)/python -m pytest -n auto --dist worksteal
 
 fuzz: $(READY) ## the random tests with new examples
 	@HYPOTHESIS_PROFILE=new $(BIN)/python -m pytest $$(grep -rl 'from hypothesis' tests --include='test_*.py')
